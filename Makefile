@@ -1,0 +1,216 @@
+# Builds, runs, times and tests the chapters. `make` by itself says how.
+
+BUILD ?= build
+
+# A chapter is a folder with a number and a name, and in it a .cu of that name.
+
+space := $(subst ,, )
+source = $1/$(subst $(space),_,$(wordlist 2,99,$(subst _, ,$1))).cu
+folders := $(patsubst %/,%,$(wildcard [0-9][0-9]_*/))
+chapters := $(strip $(foreach name,$(folders),$(if $(wildcard $(call source,$(name))),$(name))))
+numbers := $(foreach chapter,$(chapters),$(firstword $(subst _, ,$(chapter))))
+
+define help
+make run             build and run every chapter, and count what passed
+make run-01          one of them; ARGS="100" goes to the program
+make build, build-01 compile only; with DEVICE=gpu this needs nvcc and no GPU
+make bench, bench-01 check, then time; results go to plots/results/
+make sanitize        look for memory faults, races and misuse; sanitize-01: in one
+make test            what continuous integration runs; ARGS="-k words" selects
+make info            what was found here, what was chosen, what to do about the rest
+make setup           install what is missing for all of these
+make clean           remove what was built
+
+DEVICE=gpu|cpu       default: gpu where there are a GPU and nvcc, else cpu
+ARCH=sm_90           GPU architecture; default: that of the GPU here
+NVCC= CCBIN=         nvcc, and the host compiler that it is to use
+CXX= CXXFLAGS=       compiler of the CPU device, and flags for host code on either
+DEBUG=1              for debuggers: -G -g, or -O0 -g
+BUILD=build          where programs go
+FILTER=regex         bench: these rows alone; they are printed and not kept
+RECORD=1             run: keep what the programs print in plots/results/
+MACHINE=name         folder in plots/results/; default: from the GPU's or CPU's name
+
+Chapters: $(chapters)
+endef
+
+.PHONY: help
+help:
+	$(info $(help))@:
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)/gpu $(BUILD)/cpu
+	@rmdir $(BUILD) 2>/dev/null || true
+
+ifneq ($(words $(BUILD)),1)
+$(error BUILD=$(BUILD): the name of this folder must be one word, without spaces)
+endif
+
+# For all other targets we ask what this machine has: once, and first of all.
+
+ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
+
+ifeq ($(chapters),)
+$(error There are no chapters here; make works from the folder of the Makefile)
+endif
+record := $(filter-out 0,$(RECORD))
+ifneq ($(and $(ARGS),$(filter-out run-% test,$(MAKECMDGOALS))),)
+$(error ARGS are for one program, as in: make run-01 ARGS="$(ARGS)")
+endif
+ifneq ($(and $(ARGS),$(record)),)
+$(error RECORD keeps what a program prints without ARGS)
+endif
+
+define newline
+
+
+endef
+quote = '$(subst ','\'',$1)'
+$(eval $(subst |,$(newline),$(shell DEVICE=$(call quote,$(DEVICE)) ARCH=$(call quote,$(ARCH)) \
+    NVCC=$(call quote,$(NVCC)) MACHINE=$(call quote,$(MACHINE)) sh make/detect)))
+ifneq ($(problem),)
+$(error $(problem))
+endif
+$(info device: $(DEVICE) ($(why)))
+ifneq ($(notice),)
+$(info warning: $(notice))
+endif
+
+ifeq ($(origin CXX),default)
+CXX :=
+endif
+export BUILD DEVICE NVCC CCBIN CXX FILTER
+export arch_flags gpu gpu_is machine nvcc_is smi toolkit
+
+# How a program is compiled, on either device. Nothing is tuned to the machine that compiles.
+
+debug := $(filter-out 0,$(DEBUG))
+bin := $(BUILD)/$(DEVICE)
+
+ifeq ($(DEVICE),gpu)
+
+comma := ,
+host_flag = $(if $(filter -D% -I% -U%,$1),$1,-Xcompiler $(subst $(comma),\\$(comma),$1))
+common := $(arch_flags) $(if $(CCBIN),-ccbin $(CCBIN)) \
+    $(foreach flag,$(CXXFLAGS),$(call host_flag,$(flag)))
+flags := $(strip $(if $(debug),-G -g,-O3 -lineinfo) $(common))
+bench_flags := $(strip -O3 -std=c++17 -DBENCHMARKS -Xcompiler -fopenmp $(common))
+settings := $(NVCC) $(toolkit) $(flags) $(bench_flags)
+compile_program = $(NVCC) $(flags) $< -o $@
+compile_bench = $(NVCC) $(bench_flags) $< -o $@ -lbenchmark -lpthread $(LDLIBS)
+
+# A benchmark that needs a library has a line here, such as
+# $(bin)/06_matmul_bench: LDLIBS += -lcublas
+
+else
+
+flags := $(strip $(if $(debug),-O0) $(CXXFLAGS))
+bench_flags := $(strip -O3 -DBENCHMARKS -fopenmp $(CXXFLAGS))
+settings := $(CXX) $(flags) $(bench_flags) $(LDLIBS)
+set = $(if $(strip $2),$1=$(call quote,$(strip $2)))
+compile = $(strip BUILD=$(BUILD) $(call set,CXX,$(CXX)) $(call set,CXXFLAGS,$1) \
+    $(call set,LDLIBS,$2) sh cpu_device/run --build -o $@ $<)
+compile_program = $(call compile,$(flags),$(LDLIBS))
+compile_bench = $(call compile,$(bench_flags),-lbenchmark $(LDLIBS))
+parts := $(wildcard $(addprefix cpu_device/,run *.cpp engine/* include/* include/*/*))
+
+endif
+
+# The programs. `run` and its like go on after a chapter that does not compile, and count it as
+# failed. A change of flags compiles anew: a file holds what they were.
+
+programs := $(chapters:%=$(bin)/%)
+benches := $(chapters:%=$(bin)/%_bench)
+go_on := $(if $(filter run bench sanitize,$(MAKECMDGOALS)),-)
+
+.SECONDEXPANSION:
+
+$(programs): $(bin)/%: $$(call source,$$*) $(bin)/flags $(parts)
+	@rm -f $@
+	$(go_on)$(compile_program)
+
+$(benches): $(bin)/%_bench: $$(call source,$$*) $(bin)/flags $(parts) | benchmark-library
+	@rm -f $@
+	$(go_on)$(compile_bench)
+
+$(bin)/flags: export settings := $(settings)
+$(bin)/flags: compiler
+	@mkdir -p $(bin)
+	@printf '%s\n' "$$settings" | cmp -s - $@ || printf '%s\n' "$$settings" >$@
+
+.PHONY: compiler benchmark-library
+compiler benchmark-library: ; @sh make/setup $@
+
+chapter = $(filter $1_%,$(chapters))
+program = $(bin)/$(call chapter,$1)
+
+.PHONY: build $(numbers:%=build-%)
+build: $(programs)
+$(numbers:%=build-%): build-%: $$(call program,$$*)
+
+# $(call each,COMMAND) runs a command for every $$chapter in turn, whatever becomes of the one
+# before, and counts: exit code 0 is passed, 77 skipped, and any other failed.
+
+define each
+@passed=0 skipped=0 failed=; \
+for chapter in $(chapters); do \
+    $1; \
+    case $$? in \
+        0) passed=$$((passed + 1)) ;; \
+        77) skipped=$$((skipped + 1)) ;; \
+        *) failed="$$failed $$chapter" ;; \
+    esac; \
+done; \
+set -- $$failed; \
+[ $$# = 0 ] || echo "failed: $$*"; \
+echo "$$passed passed, $$# failed, $$skipped skipped"; \
+[ $$# = 0 ]
+endef
+
+# $(call one,COMMAND): the same command for one chapter, for which a skip is no failure.
+one = @$1 || [ $$? = 77 ]
+
+run_chapter = $(if $(record),KEEP_AS=plots/results/$(machine)/$1.txt) sh make/run $(bin)/$1
+.PHONY: run $(numbers:%=run-%)
+run: $(programs)
+	$(call each,$(call run_chapter,$$chapter))
+$(numbers:%=run-%): run-%: $$(call program,$$*)
+	$(call one,$(call run_chapter,$(call chapter,$*)) $(ARGS))
+
+.PHONY: bench $(numbers:%=bench-%)
+bench $(numbers:%=bench-%): export FLAGS := $(bench_flags)
+bench: $(programs) $(benches)
+	$(call each,sh make/bench $$chapter)
+$(numbers:%=bench-%): bench-%: $$(call program,$$*) $$(call program,$$*)_bench
+	$(call one,sh make/bench $(call chapter,$*))
+
+# The CPU device has builds of its own for this.
+.PHONY: sanitize $(numbers:%=sanitize-%)
+sanitize: $(if $(filter gpu,$(DEVICE)),$(programs),compiler)
+	$(call each,sh make/sanitize $$chapter)
+$(numbers:%=sanitize-%): sanitize-%: $$(if $$(filter gpu,$(DEVICE)),$$(call program,$$*),compiler)
+	$(call one,sh make/sanitize $(call chapter,$*))
+
+# Two of these at once would disturb each other's times, and mix what they print.
+ifneq ($(word 2,$(filter run run-% bench bench-% sanitize sanitize-%,$(MAKECMDGOALS))),)
+.NOTPARALLEL:
+endif
+
+.PHONY: test
+test:
+	@for cxx in g++ clang++; do \
+	    DEVICE=cpu CXX=$$cxx sh make/setup compiler || echo "Tests that need it are not run." >&2; \
+	done; \
+	python=$$(sh make/setup python pytest) && \
+	exec env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
+	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
+	    "$$python" -m pytest -rs tests $(ARGS)
+
+.PHONY: info setup
+info:
+	@sh make/info
+setup: compiler benchmark-library
+	@python=$$(sh make/setup python pytest) && echo "python: $$python"
+
+endif

@@ -1,0 +1,137 @@
+// Faults in kernels: reported with kernel, block, thread and buffer, and turned into the error
+// that CUDA gives. Under a sanitizer the memory faults are its own to report.
+
+#include "engine.h"
+#include "report.h"
+#include "sanitizers.h"
+#include "shared_memory.h"
+
+#include "cpu_device/language.h"
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+namespace cpu_device {
+namespace {
+
+// "uses byte 4096 of the buffer of 400 bytes that argument 1 points to"
+void describe(char* text, size_t size, const void* address)
+{
+    const Worker& w = *worker;
+    const Launch& launch = *w.launch;
+    if (below_stack(*w.fiber, address)) {
+        std::snprintf(text, size, "uses more than %zu KiB of stack", stack_bytes >> 10);
+        return;
+    }
+    if (const size_t past = past_shared_memory(w, address)) {
+        std::snprintf(text, size, "uses byte %zu of its %zu bytes of dynamic shared memory",
+                      launch.shared_bytes + past - 1, launch.shared_bytes);
+        return;
+    }
+    const uintptr_t number = reinterpret_cast<uintptr_t>(address);
+    if (number < 4096) {
+        std::snprintf(text, size, "uses a null pointer (address %p)", address);
+        return;
+    }
+    const Memory::Neighbour near = engine().memory.near(address);
+    if (!near.buffer) {
+        std::snprintf(text, size, "uses address %p, far from all device memory", address);
+        return;
+    }
+    const char* const at = static_cast<const char*>(address);
+    const char* const start = near.buffer->start;
+    const size_t bytes = near.buffer->bytes;
+    char which[64] = "";
+    for (unsigned i = 0; i < launch.pointer_count; ++i)
+        if (near.buffer->contains(launch.pointers[i].address))
+            std::snprintf(which, sizeof which, " that argument %u points to",
+                          launch.pointers[i].number);
+    if (near.freed)
+        std::snprintf(text, size, "uses the buffer of %zu bytes%s after it was freed", bytes,
+                      which);
+    else
+        std::snprintf(text, size, "uses byte %td of the buffer of %zu bytes%s", at - start, bytes,
+                      which);
+}
+
+void on_fault(int signal, siginfo_t* info, void*)
+{
+    if (!in_kernel()) {
+        if (engine().memory.find(info->si_addr))
+            say("host code touches device memory at %p; cudaMemcpy copies it to the host",
+                info->si_addr);
+        std::signal(signal, SIG_DFL);      // and the instruction faults again
+        return;
+    }
+    Worker& w = *worker;
+    cudaError_t error = cudaErrorIllegalAddress;
+    char what[256];
+    if (signal == SIGFPE) {
+        error = cudaErrorLaunchFailure;
+        std::snprintf(what, sizeof what, "divides an integer by zero, which on a GPU gives a "
+                                         "meaningless number and no error");
+    } else if (signal == SIGILL) {
+        error = cudaErrorIllegalInstruction;
+        std::snprintf(what, sizeof what, "comes to an illegal instruction");
+    } else if (signal == SIGSEGV && info->si_code == SI_KERNEL) {
+        // The processor does not tell the address.
+        error = cudaErrorMisalignedAddress;
+        std::snprintf(what, sizeof what, "loads or stores a vector at an address that is not a "
+                                         "multiple of its size, or is no address at all");
+    } else {
+        describe(what, sizeof what, info->si_addr);
+    }
+    if (claim_error(w, error))
+        say("%s: %s", where(w).text, what);
+    leave_kernel(error);
+}
+
+// A fault because a stack is full cannot be handled on that stack.
+class SignalStack {
+public:
+    SignalStack()
+    {
+        stack_t stack{};
+        stack.ss_sp = memory.get();
+        stack.ss_size = bytes;
+        sigaltstack(&stack, nullptr);
+    }
+    ~SignalStack()
+    {
+        stack_t none{};
+        none.ss_flags = SS_DISABLE;
+        sigaltstack(&none, nullptr);
+    }
+
+private:
+    static constexpr size_t bytes = 64 << 10;
+    std::unique_ptr<char[]> memory{new char[bytes]};
+};
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*))
+{
+    // The handler does not return, so no signal may stay blocked behind it.
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void catch_faults()
+{
+    if (asan || tsan)
+        return;
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+        handle(signal, on_fault);
+}
+
+void prepare_signal_stack()
+{
+    if (!asan && !tsan)
+        static thread_local SignalStack stack;
+}
+
+}  // namespace cpu_device

@@ -1,0 +1,38 @@
+// Fibers: stacks to run on, and the switch from one to another.
+#pragma once
+
+#include <csetjmp>
+#include <cstddef>
+
+namespace cpu_device {
+
+// A fiber runs `run_fiber()` over and over. Between two rounds it is idle and has nothing of value
+// on its stack.
+struct Fiber {
+    std::jmp_buf place;                    // where it goes on when it is switched to
+    char* stack = nullptr;                 // lowest address; below it lies a closed page
+    size_t size = 0;
+    void* asan_state = nullptr;
+    void* tsan_fiber = nullptr;
+};
+
+void run_fiber();                          // the scheduler's
+
+constexpr size_t stack_bytes = 256 << 10;
+
+// False when there is no memory for a stack. `number` spreads the stacks over the cache.
+bool create(Fiber& fiber, unsigned number);
+
+// Makes it forget what it was doing: it is idle again.
+void restart(Fiber& fiber);
+
+// Returns when something switches back to `from`.
+void switch_fibers(Fiber& from, Fiber& to);
+
+// Gives up what the running fiber was doing.
+[[noreturn]] void leave_for(Fiber& to);
+
+// Is this address in the closed page below the stack?
+bool below_stack(const Fiber& fiber, const void* address);
+
+}  // namespace cpu_device

@@ -1,0 +1,206 @@
+// A buffer lies between two closed pages, as near to the second as its alignment allows, so that a
+// kernel that runs past its end faults, as it may on a GPU. Fresh device memory is full of 0xFF,
+// which is NaN and -1: a GPU does not clear it either.
+//
+// Under a sanitizer buffers are heap blocks, which it knows how to watch.
+
+#include "memory.h"
+
+#include "sanitizers.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace cpu_device {
+namespace {
+
+constexpr size_t alignment = 256;          // what cudaMalloc promises
+constexpr size_t freed_buffers_kept = 64;
+
+uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
+
+bool map(Buffer& buffer)
+{
+    const size_t page = page_bytes();
+    const size_t inside = round_up(buffer.bytes, page);
+    void* const start = mmap(nullptr, inside + 2 * page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED)
+        return false;
+    buffer.map = static_cast<char*>(start) + page;
+    buffer.map_bytes = inside;
+    mprotect(buffer.map, inside, PROT_READ | PROT_WRITE);
+    buffer.start = buffer.map + inside - round_up(buffer.bytes, alignment);
+    return true;
+}
+
+void unmap(const Buffer& buffer)
+{
+    const size_t page = page_bytes();
+    munmap(buffer.map - page, buffer.map_bytes + 2 * page);
+}
+
+bool take_from_heap(Buffer& buffer)
+{
+    void* start = nullptr;
+    if (posix_memalign(&start, alignment, buffer.bytes) != 0)
+        return false;
+    buffer.start = static_cast<char*>(start);
+    return true;
+}
+
+void set_open(Buffer& buffer, bool open)
+{
+    if (buffer.kind != Kind::device || buffer.open == open)
+        return;
+    buffer.open = open;
+    if (asan)
+        (open ? unpoison : poison)(buffer.start, buffer.bytes);
+    else if (!tsan)
+        mprotect(buffer.map, buffer.map_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+}  // namespace
+
+Buffer* Memory::allocate(size_t bytes, Kind kind)
+{
+    const bool on_device = kind != Kind::pinned;
+    if (on_device && bytes > free_bytes())
+        return nullptr;
+    Buffer buffer{nullptr, bytes, kind};
+    if (!(asan || tsan ? take_from_heap(buffer) : map(buffer)))
+        return nullptr;
+    if (kind == Kind::device) {
+        std::memset(buffer.start, 0xFF, bytes);
+        buffer.open = true;
+        set_open(buffer, all_open);
+    }
+    if (on_device)
+        used += bytes;
+    return &(buffers[number(buffer.start)] = buffer);
+}
+
+Buffer* Memory::add(void* start, size_t bytes, Kind kind)
+{
+    return &(buffers[number(start)] = Buffer{static_cast<char*>(start), bytes, kind});
+}
+
+void Memory::free(Buffer& buffer)
+{
+    if (buffer.kind == Kind::device || buffer.kind == Kind::managed)
+        used -= buffer.bytes;
+    const Buffer gone = buffer;
+    buffers.erase(number(gone.start));
+    if (gone.kind == Kind::registered || gone.kind == Kind::symbol)
+        return;
+    if (asan || tsan) {
+        unpoison(gone.start, gone.bytes);
+        std::free(gone.start);
+    } else {
+        madvise(gone.map, gone.map_bytes, MADV_DONTNEED);
+        mprotect(gone.map, gone.map_bytes, PROT_NONE);
+    }
+    freed.push_back(gone);
+    if (freed.size() > freed_buffers_kept) {
+        if (!asan && !tsan)
+            unmap(freed.front());
+        freed.pop_front();
+    }
+}
+
+void Memory::free_all()
+{
+    while (!buffers.empty())
+        free(buffers.begin()->second);
+}
+
+Buffer* Memory::find(const void* address)
+{
+    const auto after = buffers.upper_bound(number(address));
+    if (after == buffers.begin())
+        return nullptr;
+    Buffer& before = std::prev(after)->second;
+    return before.contains(address) ? &before : nullptr;
+}
+
+bool Memory::belongs(const void* address)
+{
+    const auto after = buffers.upper_bound(number(address));
+    if (after == buffers.begin())
+        return false;
+    const Buffer& before = std::prev(after)->second;
+    return number(address) <= number(before.start) + round_up(before.bytes, alignment);
+}
+
+Buffer* Memory::overlapping(const void* start, size_t bytes)
+{
+    if (Buffer* const buffer = find(start))
+        return buffer;
+    const auto after = buffers.upper_bound(number(start));
+    return after != buffers.end() && after->first < number(start) + bytes ? &after->second
+                                                                         : nullptr;
+}
+
+Buffer* Memory::starting_at(const void* start)
+{
+    const auto found = buffers.find(number(start));
+    return found == buffers.end() ? nullptr : &found->second;
+}
+
+void Memory::open(Buffer& buffer)
+{
+    set_open(buffer, true);
+}
+
+void Memory::open_all()
+{
+    all_open = true;
+    for (auto& [start, buffer] : buffers)
+        set_open(buffer, true);
+}
+
+void Memory::close_all()
+{
+    all_open = false;
+    for (auto& [start, buffer] : buffers)
+        set_open(buffer, false);
+}
+
+Memory::Neighbour Memory::near(const void* address) const
+{
+    // Beyond this nobody would believe that the buffer was meant.
+    constexpr size_t far = size_t(1) << 30;
+    const char* const at = static_cast<const char*>(address);
+    for (const Buffer& buffer : freed)
+        if (at >= buffer.map && at < buffer.map + buffer.map_bytes)
+            return {&buffer, true};
+    const Buffer* nearest = nullptr;
+    size_t least = far;
+    for (const auto& [start, buffer] : buffers) {
+        const size_t distance = at < buffer.start
+                                    ? size_t(buffer.start - at)
+                                    : size_t(at - buffer.start) - (buffer.bytes - 1);
+        if (distance < least) {
+            least = distance;
+            nearest = &buffer;
+        }
+    }
+    return {nearest, false};
+}
+
+bool Memory::was_freed(const void* address) const
+{
+    for (const Buffer& buffer : freed)
+        if (buffer.contains(address))
+            return true;
+    return false;
+}
+
+}  // namespace cpu_device

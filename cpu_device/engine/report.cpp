@@ -1,0 +1,122 @@
+#include "report.h"
+
+#include "cpu_device/language.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace cpu_device {
+namespace {
+
+void say_list(const char* format, va_list arguments)
+{
+    char text[1024] = "cpu device: ";
+    const size_t prefix = std::strlen(text);
+    std::vsnprintf(text + prefix, sizeof text - prefix - 1, format, arguments);
+    const size_t length = std::strlen(text);
+    text[length] = '\n';
+    if (write(STDERR_FILENO, text, length + 1) < 0)
+        return;                            // nobody to tell
+}
+
+const char* plural(unsigned count) { return count == 1 ? "" : "s"; }
+
+}  // namespace
+
+void say(const char* format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_list(format, arguments);
+    va_end(arguments);
+}
+
+void die(const char* format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_list(format, arguments);
+    va_end(arguments);
+    _exit(EXIT_FAILURE);
+}
+
+Place where_block(const Worker& w)
+{
+    Place place;
+    std::snprintf(place.text, sizeof place.text, "%s, block (%u,%u,%u)", w.launch->name,
+                  blockIdx.x, blockIdx.y, blockIdx.z);
+    return place;
+}
+
+Place where(const Worker& w)
+{
+    Place place = where_block(w);
+    const size_t length = std::strlen(place.text);
+    std::snprintf(place.text + length, sizeof place.text - length, ", thread (%u,%u,%u)",
+                  threadIdx.x, threadIdx.y, threadIdx.z);
+    return place;
+}
+
+bool claim_error(Worker& w, cudaError_t error)
+{
+    int none = cudaSuccess;
+    return __atomic_compare_exchange_n(&w.run->error, &none, error, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
+
+void fail_kernel(cudaError_t error, const char* format, ...)
+{
+    if (claim_error(*worker, error)) {
+        char text[512];
+        va_list arguments;
+        va_start(arguments, format);
+        std::vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        say("%s: %s", where(*worker).text, text);
+    }
+    leave_kernel(error);
+}
+
+void report_early_return(const Worker& w)
+{
+    say("%s: %u of %u threads passed the barrier on line %u; the other %u returned without it",
+        where_block(w).text, w.arrived, w.threads, w.barrier_line, w.threads - w.arrived);
+}
+
+void report_two_barriers(const Worker& w, unsigned line)
+{
+    say("%s: threads of one block meet at different barriers, on line %u and on line %u",
+        where_block(w).text, w.barrier_line, line);
+}
+
+cudaError_t report_stuck(Worker& w)
+{
+    constexpr cudaError_t error = cudaErrorLaunchTimeout;
+    if (!claim_error(w, error))
+        return error;
+    say("%s is stuck: %u of its %u threads wait for others that will not come",
+        where_block(w).text, w.live, w.threads);
+    for (unsigned first = 0; first < w.threads; ++first) {
+        const char* const operation = w.thread[first].waits_at;
+        const unsigned line = w.thread[first].line;
+        if (!operation)
+            continue;
+        unsigned count = 0;
+        for (unsigned t = first; t < w.threads; ++t)
+            if (w.thread[t].waits_at == operation && w.thread[t].line == line) {
+                w.thread[t].waits_at = nullptr;
+                ++count;
+            }
+        say("    %u thread%s at %s on line %u, the first of them (%u,%u,%u)", count, plural(count),
+            operation, line, w.index[first].x, w.index[first].y, w.index[first].z);
+    }
+    const unsigned returned = w.threads - w.live;
+    if (returned)
+        say("    %u thread%s returned", returned, returned == 1 ? " has" : "s have");
+    return error;
+}
+
+}  // namespace cpu_device

@@ -1,0 +1,58 @@
+// What AddressSanitizer and ThreadSanitizer have to be told. In a plain build nothing of this is
+// left.
+//
+// The engine itself is never compiled with a sanitizer: it acts on behalf of all CUDA threads, and
+// its own accesses are not theirs.
+#pragma once
+
+#include <cstddef>
+
+#ifdef CPU_DEVICE_ASAN
+extern "C" {
+void __sanitizer_start_switch_fiber(void** save, const void* low, size_t size);
+void __sanitizer_finish_switch_fiber(void* saved, const void** old_low, size_t* old_size);
+void __asan_poison_memory_region(const volatile void* memory, size_t size);
+void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
+}
+#endif
+
+#ifdef CPU_DEVICE_TSAN
+extern "C" {
+void* __tsan_get_current_fiber();
+void* __tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void* fiber);
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+void __tsan_set_fiber_name(void* fiber, const char* name);
+void __tsan_acquire(void* token);
+void __tsan_release(void* token);
+}
+#endif
+
+namespace cpu_device {
+
+#ifdef CPU_DEVICE_ASAN
+constexpr bool asan = true;
+inline void poison(const void* memory, size_t size) { __asan_poison_memory_region(memory, size); }
+inline void unpoison(const void* memory, size_t size)
+{
+    __asan_unpoison_memory_region(memory, size);
+}
+#else
+constexpr bool asan = false;
+inline void poison(const void*, size_t) {}
+inline void unpoison(const void*, size_t) {}
+#endif
+
+// What a CUDA thread does before a release happens before what another does after the matching
+// acquire. These are the only orderings between CUDA threads that ThreadSanitizer is told of.
+#ifdef CPU_DEVICE_TSAN
+constexpr bool tsan = true;
+inline void release(void* token) { __tsan_release(token); }
+inline void acquire(void* token) { __tsan_acquire(token); }
+#else
+constexpr bool tsan = false;
+inline void release(void*) {}
+inline void acquire(void*) {}
+#endif
+
+}  // namespace cpu_device

@@ -1,0 +1,82 @@
+#include "settings.h"
+
+#include "sanitizers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace cpu_device {
+namespace {
+
+// A stack with its guard page is two mappings, a worker has up to 1024 stacks, and Linux allows
+// a process 65530 mappings.
+constexpr unsigned max_workers = 24;
+
+[[noreturn]] void refuse(const char* name, const char* value, const char* wanted)
+{
+    std::fprintf(stderr, "cpu device: %s=%s: expected %s\n", name, value, wanted);
+    std::exit(2);
+}
+
+// Decimal digits alone; nothing set and nothing in it are the same.
+unsigned long long number(const char* name, unsigned long long otherwise, unsigned long long least,
+                          unsigned long long most, const char* wanted)
+{
+    const char* const text = std::getenv(name);
+    if (!text || !*text)
+        return otherwise;
+    errno = 0;
+    const unsigned long long value = std::strtoull(text, nullptr, 10);
+    if (text[std::strspn(text, "0123456789")] || errno || value < least || value > most)
+        refuse(name, text, wanted);
+    return value;
+}
+
+bool is_on(const char* name)
+{
+    const char* const text = std::getenv(name);
+    return text && *text && std::strcmp(text, "0") != 0;
+}
+
+Settings read()
+{
+    Settings s;
+    s.memory = number("CPU_DEVICE_MEMORY", s.memory, 1, 1ull << 46, "a number of bytes");
+    s.timeout = number("CPU_DEVICE_TIMEOUT", s.timeout, 0, 1'000'000, "a number of seconds");
+    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
+    s.workers = number("CPU_DEVICE_WORKERS", cores, 1, max_workers, "a number from 1 to 24");
+    if (asan || tsan)
+        s.workers = 1;
+    s.blocking = is_on("CUDA_LAUNCH_BLOCKING");
+    s.quiet = is_on("CPU_DEVICE_QUIET");
+
+    const char* const order = std::getenv("CPU_DEVICE_ORDER");
+    constexpr char random[] = "random:";
+    constexpr size_t prefix = sizeof random - 1;
+    if (!order || !*order || !std::strcmp(order, "forward")) {
+        s.order = Order::forward;
+    } else if (!std::strcmp(order, "reverse")) {
+        s.order = Order::reverse;
+    } else if (!std::strncmp(order, random, prefix) && order[prefix]
+               && !order[prefix + std::strspn(order + prefix, "0123456789")]) {
+        s.order = Order::random;
+        s.seed = std::strtoull(order + prefix, nullptr, 10);
+    } else {
+        refuse("CPU_DEVICE_ORDER", order, "forward, reverse or random:SEED");
+    }
+    return s;
+}
+
+}  // namespace
+
+const Settings& settings()
+{
+    static const Settings once = read();
+    return once;
+}
+
+}  // namespace cpu_device

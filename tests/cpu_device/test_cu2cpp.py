@@ -1,0 +1,362 @@
+"""The launch rewriter: every way to write a launch, and a clear error for all that it cannot do."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from conftest import DEVICE, NVCC, REPOSITORY, mutate, need, not_run, run
+
+SOURCE = REPOSITORY / "cpu_device" / "cu2cpp.cpp"
+SYNTAX = sorted((Path(__file__).parent / "syntax").glob("*.cu"))
+BEFORE = ["#define CPU_DEVICE_KERNEL ::cpu_device::kernel", "#define CPU_DEVICE_ON .on"]
+QUIET = {"CPU_DEVICE_QUIET": "1"}
+
+each_file = pytest.mark.parametrize("path", SYNTAX, ids=lambda path: path.stem)
+each_compiler = pytest.mark.parametrize(
+    "cxx", ["g++", "clang++"] if DEVICE == "cpu" else [None], ids=str)
+
+
+def build(folder, *flags):
+    program = folder / "cu2cpp"
+    result = run([need("g++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *flags, SOURCE,
+                  "-o", program], timeout=300)
+    assert result.returncode == 0, result.stderr
+    return program
+
+
+@pytest.fixture(scope="module")
+def cu2cpp(tmp_path_factory):
+    """The rewriter, built so that it stops at its own errors of memory and arithmetic."""
+    return build(tmp_path_factory.mktemp("cu2cpp"), "-g", "-D_GLIBCXX_ASSERTIONS",
+                 "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.fixture(scope="module")
+def fast_cu2cpp(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("cu2cpp"))
+
+
+@pytest.fixture
+def rewrite(cu2cpp, tmp_path):
+    """rewrite(text) -> the result of the rewriter for a file of that text, in this folder."""
+    def call(text, name="program.cu"):
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / name).write_bytes(data)
+        result = run([cu2cpp, name], cwd=tmp_path)
+        assert "Sanitizer" not in result.stderr and "runtime error" not in result.stderr, \
+            result.stderr
+        return result
+    return call
+
+
+def body(result, name="program.cu"):
+    """What the rewriter made of the file's own lines."""
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.split("\n")
+    assert lines[:3] == [*BEFORE, f'#line 1 "{name}"']
+    return "\n".join(lines[3:])
+
+
+# ---- Whole programs
+
+@each_compiler
+@each_file
+def test_program_runs(path, cxx, build_program):
+    program = build_program(path, cxx=cxx, flags=["-std=c++17"])
+    result = run([program], env=QUIET)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "PASS\n", "")
+
+
+@each_file
+def test_program_is_cuda(path, tmp_path):
+    if not NVCC:
+        not_run("no nvcc here")
+    result = run([NVCC, "-std=c++17", "-arch=sm_80", "-c", path, "-o", tmp_path / "object"],
+                 timeout=300)
+    assert result.returncode == 0, result.stderr
+
+
+WRONG = {
+    "launches": [("__global__ void store(int* p, int value) { *p = value; }",
+                  "__global__ void store(int* p, int value) { *p = value + 1; }"),
+                 ("{ *p = 10 * a + b; }", "{ *p = 10 * a; }"),
+                 ("with_default<<<1, 1>>>(result);", "with_default<<<0, 1>>>(result);")],
+    "macros": [("kernel<<<configuration>>>", "kernel<<<1, 1>>>"),
+               ("fixed<n, __VA_ARGS__><<<", "fixed<n - 1, __VA_ARGS__><<<")],
+    "shared_memory": [("__device__ int& element(int i)\n{\n    extern __shared__ int s[];\n"
+                       "    return s[i];", "__device__ int& element(int i)\n{\n"
+                       "    extern __shared__ int s[];\n    return s[0];"),
+                      ("*(of_file + j)", "*(of_file + i)")],
+    "text": [('R"x(<<<)" \' // >>>)x"; store<<<1, 1>>>(result, 3)',
+              'R"x(<<<)" \' // >>>)x"; store<<<1, 1>>>(result, 4)')],
+    "conditions": [("#if __CUDA_ARCH__ < 700", "#if __CUDA_ARCH__ < 700 && 0"),
+                   ("*p = s[0];", "*p = 0;")],
+}
+
+
+@pytest.mark.parametrize("name, old, new", [
+    pytest.param(name, *edit, id=f"{name}-{number}")
+    for name, edits in WRONG.items() for number, edit in enumerate(edits)])
+def test_wrong_program_fails(name, old, new, build_program):
+    """A launch that did something else would be noticed."""
+    if DEVICE == "gpu" and name == "conditions":
+        pytest.skip("the line is one that the GPU's compiler leaves out")
+    path = next(path for path in SYNTAX if path.stem == name)
+    program = build_program(mutate(path, old, new), name=name, flags=["-std=c++17"])
+    result = run([program], env=QUIET)
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1].startswith("FAIL: ")
+    assert re.match(r"(line|kernel) \d+", result.stdout)
+
+
+@each_file
+def test_only_launches_and_shared_arrays_change(path, cu2cpp):
+    result = run([cu2cpp, path])
+    old = path.read_text(encoding="utf-8").split("\n")
+    new = body(result, path).split("\n")
+    assert len(new) == len(old)
+    changed = [i for i, (a, b) in enumerate(zip(old, new)) if a != b]
+    assert len(changed) > 5
+    inside = re.compile(r"<<<|>>>|__shared__")
+    for i in changed:
+        near = "\n".join(old[max(0, i - 4):i + 5])
+        assert inside.search(near), f"line {i + 1}: {old[i]}"
+        assert "<<<" not in re.sub(r'"[^"]*"|//.*|/\*.*?\*/', "", new[i]), new[i]
+
+
+# ---- Single launches
+
+PLAIN = '::cpu_device::kernel({0}, "{0}").on({1})({2});'
+CALL = ("::cpu_device::kernel([=](auto... cpu_device_args) {{ {0}(cpu_device_args...); }}, "
+        '"{0}").on({1})({2});')
+
+
+@pytest.mark.parametrize("launch, expected", [
+    ("k<<<g, b>>>(x);", PLAIN.format("k", "g, b", "x")),
+    ("k<<<g, b, s, stream>>>();", PLAIN.format("k", "g, b, s, stream", "")),
+    ("k<<<g>>>(x);", PLAIN.format("k", "g", "x")),
+    ("t<<<g, b>>>(x);", CALL.format("t", "g, b", "x")),
+    ("t<T, 3><<<g, b>>>(x);", CALL.format("t<T, 3>", "g, b", "x")),
+    ("a::t<T><<<g, b>>>(x);", CALL.format("a::t<T>", "g, b", "x")),
+    ("twice<<<g, b>>>(x);", CALL.format("twice", "g, b", "x")),
+    ("again<<<g, b>>>(x);", PLAIN.format("again", "g, b", "x")),
+    ("other<<<g, b>>>(x);", CALL.format("other", "g, b", "x")),
+    ("o.t<<<g, b>>>(x);", PLAIN.format("o.t", "g, b", "x")),
+    ("k<<<a >> 1, (a > b)>>>(x);", PLAIN.format("k", "a >> 1, (a > b)", "x")),
+    ("k<<<f<A<B<int>>>(1), 2>>>(x);", PLAIN.format("k", "f<A<B<int>>>(1), 2", "x")),
+    ('tab["a\\n"]<<<g, b>>>(x);',
+     '::cpu_device::kernel(tab["a\\n"], "tab[\\"a\\\\n\\"]").on(g, b)(x);'),
+])
+def test_form(launch, expected, rewrite):
+    declarations = ("__global__ void k(int*);\n"
+                    "template <class T, int n = 3> __global__ void __launch_bounds__(9) t(T*);\n"
+                    "__global__ void twice(int*); __global__ void twice(float*);\n"
+                    "__global__ void again(int* p); __global__ void again(int* p) {}\n"
+                    "__global__ void other(int* p, int n = 3);\n")
+    text = f"{declarations}void host() {{ {launch} }}\n"
+    assert body(rewrite(text)) == f"{declarations}void host() {{ {expected} }}\n"
+
+
+@pytest.mark.parametrize("text", [
+    "", "\n", "int x;", "// k<<<1, 1>>>()", "/* k<<<", '"k<<<', "'", "#", "#if", "#define", "\\",
+    'R"(',
+    "void f() { a << b >> c; x >>= 1; operator<<<int>(a); }", "template <> void f<>();",
+    "#if 0\nk<<<1;\nasm\n#endif",
+    "#ifdef __CUDA_ARCH__\n__global__ void k() { k<<<1, 2>>>(); }\n#endif",
+    "#else\n#endif\n#elif 1\n", "#if 1\n", "}}}))]]", "\0\0", "int\0x;", "# define X <<< \n",
+])
+def test_nothing_to_rewrite(text, rewrite):
+    result = rewrite(text)
+    if result.returncode != 0:    # what is open at the end, or a launch without a kernel
+        assert re.match(r"program\.cu:\d+:\d+: error: ", result.stderr)
+        assert text.startswith(("/*", 'R"(', "# define X <<<"))
+    else:
+        assert body(result) == text
+
+
+# ---- Errors: `@` stands where each is reported
+
+NOT_HERE = "is not supported on the CPU device"
+
+
+@pytest.mark.parametrize("text, message", [
+    ('__global__ void k() {\n    int x; @asm("mov");\n}', f"inline assembly .* {NOT_HERE}"),
+    ('__device__ void f() { @__asm__ volatile("" : "=r"(x)); }', f"inline assembly .* {NOT_HERE}"),
+    ('#define PTX @asm("x")\n', f"inline assembly .* {NOT_HERE}"),
+    ('#ifdef OTHER\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#ifndef __CUDACC__\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#ifdef __CUDACC__\n#else\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#ifdef __CUDACC__\nasm("x");\n#endif\n@asm("x");', f"inline assembly .* {NOT_HERE}"),
+    ('#if __CUDA_ARCH__ < 900\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#if !__CUDA_ARCH__ || X\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#if defined(__CUDACC__) || X\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#if __CUDA_ARCH__ + 1\n@asm("x");\n#endif', f"inline assembly .* {NOT_HERE}"),
+    ('#if A\n#elif __CUDA_ARCH__\nasm("x");\n#else\n@asm("x");\n#endif',
+     f"inline assembly .* {NOT_HERE}"),
+    ("void f(@cudaTextureObject_t t);", f"a texture {NOT_HERE}"),
+    ("@cudaSurfaceObject_t s;", f"a surface {NOT_HERE}"),
+    ("__global__ void @__cluster_dims__(2, 1, 1) k();", f"a cluster of blocks {NOT_HERE}"),
+    ("__global__ void k() { if (x) { k@<<<1, 1>>>(); } }", f"a launch from a kernel {NOT_HERE}"),
+    ("__device__ int f(T t = {}) { [&] { k@<<<1, 1>>>(); }(); }",
+     f"a launch from a kernel {NOT_HERE}"),
+    ("struct S { __device__ void f() {} __device__ void g() { k@<<<1, 1>>>(); } };",
+     f"a launch from a kernel {NOT_HERE}"),
+    ("void f() { k@<<<1, 1; }", "'<<<' without '>>>\\(arguments\\)'"),
+    ("void f() { k@<<<1, 1>>; }", "'<<<' without '>>>\\(arguments\\)'"),
+    ("void f() { k@<<<1, 1>>>; }", "'<<<' without '>>>\\(arguments\\)'"),
+    ("void f() { g(k@<<<1, 1); }", "'<<<' without '>>>\\(arguments\\)'"),
+    ("void f() { k@<<<1, j<<<1, 1>>>(); }", "'<<<' without '>>>\\(arguments\\)'"),
+    ("void f() { k<<<@(1, 1>>>(x); }", "this bracket is never closed"),
+    ("void f() { k<<<1, 1>>>@(x; }", "this bracket is never closed"),
+    ("void f() { i@)<<<1, 1>>>(x); }", "this bracket has no partner"),
+    ("void f() { k@><<<1, 1>>>(x); }", "this bracket has no partner"),
+    ("void f() { @<<<1, 1>>>(x); }", "no kernel before '<<<'"),
+    ("void f() { return @<<<1, 1>>>(x); }", "no kernel before '<<<'"),
+    ("void f() { 1 @<<<1, 1>>>(x); }", "no kernel before '<<<'"),
+    ("void f() { k@<a < b><<<1, 1>>>(x); }", "put the comparison that follows in parentheses"),
+    ("__global__ void k() { extern @__shared__ int s; }", "`extern __shared__ T name\\[\\];`"),
+    ("__global__ void k() { extern @__shared__ int s[3]; }", "`extern __shared__ T name\\[\\];`"),
+    ("__global__ void k() { extern @__shared__ int s[], t[]; }",
+     "`extern __shared__ T name\\[\\];`"),
+    ("__global__ void k() { extern @__shared__ s[]; }", "`extern __shared__ T name\\[\\];`"),
+    ("int x;\n  @/* never", "this comment is never closed"),
+    ('auto x = R@"abc(', "this raw string is never closed"),
+    ('auto x = R@"abc', r"this raw string has no '\('"),
+    ("(" * 1000 + "@(", "brackets are nested too deeply"),
+    ("#if A\n" * 1000 + "@#if A", "conditionals are nested too deeply"),
+])
+def test_refused(text, message, rewrite):
+    place = text.index("@")
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
+    text = text.replace("@", "", 1)
+    for before in ("", "\ufeff"):                # a byte order mark is no column
+        result = rewrite(before + text)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert re.fullmatch(rf"program\.cu:{line}:{column}: error: .*{message}.*\n", result.stderr)
+
+
+@pytest.mark.parametrize("head", ["__host__ __device__", "__host__", ""])
+def test_launch_in_host_function(head, rewrite):
+    text = f"{head} void f() {{ k<<<1, 1>>>(); }}"
+    assert "kernel(k" in body(rewrite(text))
+
+
+# ---- Included files
+
+def test_launch_in_an_included_file(rewrite, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.cuh").write_text('#include "sub/b.cuh"\n#include "a.cuh"\n#include "gone.h"\n')
+    (tmp_path / "sub/b.cuh").write_text("\ninline void f() { k<<<1, 1>>>(); }\n")
+    result = rewrite('#include "a.cuh"\n')
+    assert (result.returncode, result.stdout) == (1, "")
+    assert re.fullmatch(r"sub/b\.cuh:2:19: error: a launch .* included .*program\.cu\n",
+                        result.stderr)
+    (tmp_path / "sub/b.cuh").write_text("#ifdef __CUDACC__\nvoid f() { k<<<1, 1>>>(); }\n#endif\n")
+    assert body(rewrite('#include "a.cuh"\n')) == '#include "a.cuh"\n'
+    assert body(rewrite('#ifdef __CUDACC__\n#include "no.cuh"\n#endif\n'))
+
+
+def test_template_kernel_in_an_included_file(rewrite, tmp_path):
+    (tmp_path / "kernels.cuh").write_text("template <class T> __global__ void t(T* p) {}\n")
+    text = '#include "kernels.cuh"\nvoid f() { t<<<1, 1>>>(x); }\n'
+    assert CALL.format("t", "1, 1", "x") in body(rewrite(text))
+
+
+# ---- Files of every kind
+
+def test_windows_line_ends(rewrite, cu2cpp, tmp_path):
+    text = b"__global__ void k(int) {}\r\n// a \\\r\n k<<<1, 1>>>(1)\r\nvoid f()\r\n{\r\n" \
+           b"    k<<<1,\r\n        1>>>(2);\r\n}\r\n"
+    (tmp_path / "crlf.cu").write_bytes(text)
+    result = run(["sh", "-c", f"'{cu2cpp}' crlf.cu | od -An -c"], cwd=tmp_path)
+    assert rewrite(text).returncode == 0
+    assert result.stdout.count("\\r") == 8 and result.stdout.count("\\n") == 8 + 3
+
+
+def test_byte_order_mark_stays_first(rewrite):
+    result = rewrite("\ufeffint x;\n")
+    assert result.stdout.startswith("\ufeff" + BEFORE[0]) and result.stdout.count("\ufeff") == 1
+
+
+@pytest.mark.parametrize("unit", [
+    "k<<<1, 1>>>(1);\n", "\\\n", "!", "a<", "__shared__ ", "#if A\n{\n#else\n}\n#endif\n",
+    "#define A k<<<1, 2>>>(3)\n", "f(a, k<int><<<1, (2)>>>(3)),"])
+def test_ten_megabytes(unit, fast_cu2cpp, tmp_path):
+    """Nothing takes longer by the square of a file's length."""
+    times = 10_000_000 // len(unit)
+    (tmp_path / "large.cu").write_text(unit * times)
+    result = run([fast_cu2cpp, "large.cu"], cwd=tmp_path)
+    assert result.returncode == 0, result.stderr[:200]
+    assert result.stdout.count("\n") == 3 + unit.count("\n") * times
+
+
+def test_damaged_files(rewrite):
+    """Cut and spliced at random, a file is rewritten or refused, and nothing worse."""
+    pieces = ["<<<", ">>>", "<", ">", "(", ")", "[", "]", "{", "}", '"', "'", 'R"(', "//", "/*",
+              "*/", "\\\n", "\n", "#if ", "#else\n", "#endif\n", "#define K(x) ", "##", "::", "->",
+              ".", ",", "template ", "__global__ ", "extern ", "__shared__ ", "\0", "\r\n", "#",
+              "defined", "__CUDACC__", ";", "alignas", "operator", "\ufeff", "0x", "\\", '#include "x"\n', "k"]
+    texts = [path.read_text(encoding="utf-8") for path in SYNTAX]
+    chance = random.Random(20)
+    accepted = 0
+    for _ in range(250):
+        text = chance.choice(texts)
+        start = chance.randrange(len(text))
+        text = text[start:start + chance.randrange(1, 1500)]
+        for _ in range(chance.randrange(1, 9)):
+            i = chance.randrange(len(text) + 1)
+            text = text[:i] + chance.choice(pieces) + text[i + chance.choice((0, 0, 1, 7)):]
+        result = rewrite(text)
+        if result.returncode == 0:
+            accepted += 1
+            assert result.stdout.count("\n") == 3 + text.count("\n"), text
+        else:
+            assert (result.returncode, result.stdout) == (1, ""), text
+            assert re.match(r"program\.cu:\d+:\d+: error: ", result.stderr), text
+    assert 50 < accepted < 250
+
+
+@pytest.mark.parametrize("name", [
+    "with space.cu", 'quote".cu', "back\\slash.cu", "new\nline.cu", "표.cu", "per%cent$.cu"])
+def test_odd_file_name(name, cu2cpp, tmp_path):
+    (tmp_path / name).write_text("int main() { return __builtin_strcmp(__FILE__, NAME) != 0; }\n")
+    (tmp_path / "out.cpp").write_text(run([cu2cpp, name], cwd=tmp_path).stdout)
+    literal = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    built = run([need("g++"), f'-DNAME="{literal}"', "out.cpp", "-o", "out"], cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert run([tmp_path / "out"]).returncode == 0
+
+
+def test_what_cannot_be_read_or_written(cu2cpp, tmp_path):
+    for argument, reason in [(tmp_path, "Is a directory"),
+                             (tmp_path / "none.cu", "No such file or directory")]:
+        result = run([cu2cpp, argument])
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr == f"cu2cpp: cannot read '{argument}': {reason}\n"
+    (tmp_path / "a.cu").write_text("int x;\n" * 100000)
+    result = run(["sh", "-c", f"'{cu2cpp}' a.cu > /dev/full"], cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, "cu2cpp: cannot write the output\n")
+    assert run([cu2cpp]).returncode == 1
+
+
+# ---- The compiler's errors
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="about the CPU device")
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+@pytest.mark.parametrize("launch", [
+    'k<<<1, 1>>>(p, "text");', "k<<<1, 1>>>(p);", "k<<<1, 1>>>(p, 1, 2);",
+    "k<<<1, 1, 0, 0, 0>>>(p, 1);", "k<<<>>>(p, 1);", "t<3><<<1, 1>>>(p);", "t<<<1, 1>>>(1, p);",
+    "unknown<<<1, 1>>>(p);", "over<<<1, 1>>>(p);", "(k)<<<1, 1>>>(p, p);", "k<<<p, 1>>>(p, 1);"])
+def test_wrong_launch_is_an_error_with_its_line(launch, cxx, tmp_path):
+    text = ("__global__ void k(int* p, int n) {}\n"
+            "template <class T> __global__ void t(T* p, T n) {}\n"
+            "__global__ void over(int) {}\n__global__ void over(float, float) {}\n"
+            f"int main()\n{{\n    int* p = nullptr;\n    {launch}\n}}\n")
+    (tmp_path / "wrong.cu").write_text(text)
+    result = run([REPOSITORY / "cpu_device" / "run", "--build", "-o", "wrong", "wrong.cu"],
+                 cwd=tmp_path, env={"CXX": need(cxx)}, timeout=300)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert re.search(r"(?m)\bwrong\.cu:8\b", result.stderr), result.stderr
+    assert not (tmp_path / "wrong").exists()

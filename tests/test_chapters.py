@@ -1,0 +1,104 @@
+"""What every chapter's program keeps to, whatever it is about."""
+
+import re
+import shutil
+
+import pytest
+from conftest import CHAPTERS, NVCC, REPOSITORY, need, not_run, run
+
+STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
+ARCHITECTURES = ["75", "80", "90", "120"]
+
+each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.parent.name)
+
+
+def alone(chapter, folder):
+    """A copy of the chapter's one file, with nothing beside it."""
+    return shutil.copy(chapter, folder)
+
+
+@each_chapter
+def test_nvcc_builds_the_file_alone_without_a_warning(chapter, tmp_path):
+    if not NVCC:
+        not_run("no nvcc here")
+    alone(chapter, tmp_path)
+    targets = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ARCHITECTURES]
+    result = run([NVCC, *STRICT, *targets, chapter.name, "-o", "program"], cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout + result.stderr == ""
+    assert (tmp_path / "program").exists()
+
+
+@each_chapter
+def test_nvcc_builds_the_benchmarks_without_a_warning(chapter, tmp_path):
+    if not NVCC:
+        not_run("no nvcc here")
+    alone(chapter, tmp_path)
+    result = run([NVCC, *STRICT, "-std=c++17", "-arch=sm_90", "-DBENCHMARKS", "-Xcompiler", "-fopenmp", "-c",
+                  chapter.name, "-o", "program.o"], cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout + result.stderr == ""
+
+
+@each_chapter
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_the_cpu_device_builds_and_runs_the_file_alone(chapter, compiler, tmp_path):
+    source = alone(chapter, tmp_path)
+    result = run([REPOSITORY / "cpu_device" / "run", f"--cxx={need(compiler)}", source],
+                 env={"CXXFLAGS": "-Wall -Wextra -Werror"}, cwd=tmp_path, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.splitlines()[-1] == "PASS"
+
+
+@each_chapter
+def test_lines_are_at_most_100_columns(chapter):
+    long = [number for number, line in enumerate(chapter.read_text().splitlines(), 1) if len(line) > 100]
+    assert long == []
+
+
+@each_chapter
+def test_the_lesson_is_short_enough(chapter):
+    text = chapter.read_text()
+    benchmarks = re.compile(r"^#else\n.*?^#endif\n|^#ifdef BENCHMARKS\n.*?^#endif\n", re.M | re.S)
+    lesson = benchmarks.sub("", text[:text.index("// ## Plumbing")])
+    limit = 150 if chapter.stem == "vector_add" else 600
+    assert len(lesson.splitlines()) <= limit
+
+
+def functions(text):
+    """The functions that stand under Plumbing and `time_on_gpu`, each with the prose above it."""
+    plumbing = text[text.index("// ## Plumbing"):]
+    start = text.find("template <typename Launch>\nvoid time_on_gpu")
+    blocks = re.split(r"(?<=\n\}\n)\n", plumbing)
+    if start >= 0:
+        blocks.append(text[start:text.index("\n}\n", start) + 3])
+    found = {}
+    for block in blocks:
+        signature = re.search(r"^(?!//|#)\S[^;{]*\([^;{]*\)\n\{", block, re.M)
+        if signature:
+            code = block[signature.start():] if "template" not in block else block[block.index("template"):]
+            found.setdefault(re.sub(r"\s+", " ", signature.group(0)), code)
+    return found
+
+
+def test_helpers_that_chapters_share_are_the_same_text():
+    first = {}
+    for chapter in CHAPTERS:
+        for signature, code in functions(chapter.read_text()).items():
+            where, text = first.setdefault(signature, (chapter.name, code))
+            assert code.strip() == text.strip(), f"{signature} differs in {where} and {chapter.name}"
+    assert any("check_cuda" in signature for signature in first)
+    assert any("time_on_gpu" in signature for signature in first)
+
+
+@each_chapter
+def test_every_chapter_checks_itself_on_a_machine_without_a_gpu_and_says_so(chapter, build_program):
+    """Built by nvcc and started where there is no driver, a chapter names the error and its line."""
+    if not NVCC:
+        not_run("no nvcc here")
+    if shutil.which("nvidia-smi"):
+        pytest.skip("there is a driver here")
+    result = run([build_program(chapter, device="gpu", flags=("-arch=sm_90",))])
+    assert result.returncode == 1
+    assert "PASS" not in result.stdout
+    assert re.search(rf"{chapter.name}:\d+: cudaError(InsufficientDriver|NoDevice): ", result.stderr)

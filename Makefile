@@ -6,7 +6,7 @@ BUILD ?= build
 
 space := $(subst ,, )
 source = $1/$(subst $(space),_,$(wordlist 2,99,$(subst _, ,$1))).cu
-folders := $(patsubst %/,%,$(wildcard [0-9][0-9]_*/))
+folders := $(sort $(patsubst %/,%,$(wildcard [0-9][0-9]_*/)))
 chapters := $(strip $(foreach name,$(folders),$(if $(wildcard $(call source,$(name))),$(name))))
 numbers := $(foreach chapter,$(chapters),$(firstword $(subst _, ,$(chapter))))
 
@@ -96,7 +96,7 @@ common := $(arch_flags) $(if $(CCBIN),-ccbin $(CCBIN)) \
     $(foreach flag,$(CXXFLAGS),$(call host_flag,$(flag)))
 flags := $(strip $(if $(debug),-G -g,-O3 -lineinfo) $(common))
 bench_flags := $(strip -O3 -std=c++17 -DBENCHMARKS -Xcompiler -fopenmp $(common))
-settings := $(NVCC) $(toolkit) $(flags) $(bench_flags)
+settings := $(NVCC) $(toolkit) $(flags) $(bench_flags) $(LDLIBS)
 compile_program = $(NVCC) $(flags) $< -o $@
 compile_bench = $(NVCC) $(bench_flags) $< -o $@ -lbenchmark -lpthread $(LDLIBS)
 
@@ -136,10 +136,11 @@ $(benches): $(bin)/%_bench: $$(call source,$$*) $(bin)/flags $(parts) | benchmar
 
 $(bin)/flags: export settings := $(settings)
 $(bin)/flags: compiler
-	@mkdir -p $(bin)
+	@mkdir -p $(bin) || { echo "BUILD= names another folder for what is built" >&2; exit 1; }
 	@printf '%s\n' "$$settings" | cmp -s - $@ || printf '%s\n' "$$settings" >$@
 
 .PHONY: compiler benchmark-library
+benchmark-library: compiler             # one after the other: apt is for one at a time
 compiler benchmark-library: ; @sh make/setup $@
 
 chapter = $(filter $1_%,$(chapters))
@@ -180,9 +181,10 @@ $(numbers:%=run-%): run-%: $$(call program,$$*)
 
 .PHONY: bench $(numbers:%=bench-%)
 bench $(numbers:%=bench-%): export FLAGS := $(bench_flags)
-bench: $(programs) $(benches)
+bench: benchmark-library $(programs) $(benches)
 	$(call each,sh make/bench $$chapter)
-$(numbers:%=bench-%): bench-%: $$(call program,$$*) $$(call program,$$*)_bench
+$(numbers:%=bench-%): bench-%: benchmark-library $$(call program,$$*) \
+    $$(call program,$$*)_bench
 	$(call one,sh make/bench $(call chapter,$*))
 
 # The CPU device has builds of its own for this.
@@ -199,10 +201,8 @@ endif
 
 .PHONY: test
 test:
-	@for cxx in g++ clang++; do \
-	    DEVICE=cpu CXX=$$cxx sh make/setup compiler || echo "Tests that need it are not run." >&2; \
-	done; \
-	python=$$(sh make/setup python pytest) && \
+	@sh make/setup test-tools
+	@python=$$(sh make/setup python pytest matplotlib) && \
 	exec env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
 	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
 	    "$$python" -m pytest -rs tests $(ARGS)
@@ -210,7 +210,8 @@ test:
 .PHONY: info setup
 info:
 	@sh make/info
-setup: compiler benchmark-library
-	@python=$$(sh make/setup python pytest) && echo "python: $$python"
+setup: benchmark-library
+	@sh make/setup test-tools
+	@python=$$(sh make/setup python pytest matplotlib) && echo "python: $$python"
 
 endif

@@ -26,6 +26,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using std::string, std::string_view, std::vector;
@@ -524,8 +525,9 @@ public:
         rewrite(source.code);
         for (const Code& macro : source.macros)
             rewrite(macro);
-        const auto before = [](const Edit& a, const Edit& b) { return a.position < b.position; };
-        std::stable_sort(result.begin(), result.end(), before);
+        std::sort(result.begin(), result.end(), [](const Edit& a, const Edit& b) {
+            return std::pair(a.position, a.length) < std::pair(b.position, b.length);
+        });
         return std::move(result);
     }
 
@@ -581,7 +583,9 @@ private:
         const string blank = code[begin - 1].is(":") ? " " : "";   // `case 1:` and `::` would join
         const string kernel = code.is_macro ? "CPU_DEVICE_KERNEL(" : "::cpu_device::kernel(";
         const string on = code.is_macro ? ") CPU_DEVICE_ON(" : ").on(";
-        edit(code[begin], 0, blank + kernel + (call ? "[=](auto... cpu_device_args) { " : ""));
+        const string capture = code[sign].in_function ? "[=]" : "[]";
+        edit(code[begin], 0, blank + kernel
+                                 + (call ? capture + "(auto... cpu_device_args) { " : ""));
         replace(code[sign], (call ? "(cpu_device_args...); }, " : ", ") + quoted(code, begin, sign)
                                 + on);
         edit(code[end], 3, ")");

@@ -63,8 +63,9 @@ def mutate(source, old, new):
 
 
 def not_run(reason):
-    """Ends a test for which something is missing. In CI nothing may be missing."""
-    if os.environ.get("CI") == "true":
+    """Ends a test for which something is missing. In CI nothing may be missing that a
+    package of Debian's has, and so everything but the CUDA Toolkit."""
+    if os.environ.get("CI") == "true" and "nvcc" not in reason:
         pytest.fail(f"not run: {reason}", pytrace=False)
     pytest.skip(f"not run: {reason}")
 

@@ -49,8 +49,8 @@ if [ -n "$mode" ]; then
     exit
 fi
 echo "$source" >>compiled
-# shellcheck disable=SC2086
-exec ${CXX:-$(command -v g++ || command -v clang++)} -std=c++17 $CXXFLAGS -x c++ "$source" -o "$program" -x none $LDLIBS
+[ -n "$CXX" ] || CXX=$(command -v g++ || command -v clang++)
+exec $CXX -std=c++17 $CXXFLAGS -x c++ "$source" -o "$program" -x none $LDLIBS
 """
 
 # What it "compiles" is a script that passes; of a benchmark, one that keeps its arguments.
@@ -344,7 +344,7 @@ def test_no_working_nvcc(tree):
                                   " missing-nvcc does not run)")
     result = tree.make("run", "NVCC=missing-nvcc", "DEVICE=gpu")
     assert result.returncode != 0
-    assert "DEVICE=gpu: missing-nvcc does not run. The CUDA Toolkit, 12 or 13" in result.stderr
+    assert "DEVICE=gpu: missing-nvcc does not run. It comes with the CUDA Toolkit" in result.stderr
 
 
 def test_device_that_is_none_is_named(tree):
@@ -586,6 +586,14 @@ def test_tree_is_left_as_it_was(tree, tmp_path):
             path.chmod(0o755)
 
 
+def test_build_that_cannot_be_made(tree):
+    tree.chapters(PASSES)
+    result = tree.make("run", "BUILD=Makefile")
+    assert result.returncode != 0
+    assert "BUILD= names another folder for what is built" in result.stderr
+    assert not (tree.root / "compiled").exists()
+
+
 def test_scripts_need_no_permission_to_execute(tree):
     """As on a mounted drive; only the programs need a disk that allows it."""
     tree.chapters(PASSES)
@@ -660,8 +668,8 @@ def test_no_compiler_as_root(tree):
 def test_setup_installs_nothing_where_all_is_there(tree):
     tree.chapters(PASSES)
     pose_as(tree, 0)
-    tree.tool("python3", "#!/bin/sh\nexit 0\n")
-    tree.tool("g++", "#!/bin/sh\nexit 0\n")
+    for name in "python3", "g++", "clang++", "gdb", "shellcheck":
+        tree.tool(name, "#!/bin/sh\necho /bin/sh\n")     # clang++ names its symbolizer
     result = tree.make("setup")
     assert result.returncode == 0, result.stderr
     assert not (tree.root / "apt.log").exists()
@@ -700,7 +708,8 @@ def test_run_needs_no_python(tree):
     result = tree.make("test")
     assert result.returncode != 0
     assert "python3 is missing. " in result.stderr
-    assert "    sudo apt-get install -y --no-install-recommends python3 python3-venv" in result.stderr
+    assert "    sudo apt-get install -y --no-install-recommends python3 python3-venv\n" in (
+        result.stderr)
 
 
 def python_without_modules(tree):
@@ -723,6 +732,39 @@ def test_python_modules_without_a_network(tree):
         result.stderr)
     assert "pip could not install what requirements.txt names. Is there a network?" in result.stderr
     assert seconds < 45                         # 10 s where nothing else runs
+
+
+def test_pytest_alone_is_enough(tree):
+    """Pictures cannot be tested without matplotlib; all else can."""
+    tree.chapters(PASSES)
+    tree.tool("python3", """#!/bin/sh
+case $* in
+    *matplotlib*|*venv*) exit 1 ;;
+esac
+echo "$*"
+""")
+    result = tree.make("test")
+    assert result.returncode == 0, result.stderr
+    assert last_line(result) == "-m pytest -rs tests"
+    assert "python3 cannot import all of: pytest matplotlib." in result.stderr
+    assert "Going on with pytest alone." in result.stderr
+
+
+def test_what_only_some_tests_need(tree):
+    tree.chapters(PASSES)
+    tree.tool("python3", "#!/bin/sh\nexit 0\n")
+    tree.hide("clang++")
+    pose_as(tree, 1000)
+    line = "apt-get install -y --no-install-recommends gdb shellcheck clang libclang-rt-dev llvm"
+    result = tree.make("test")
+    assert result.returncode == 0, result.stderr
+    assert f"    sudo {line}" in result.stderr
+    assert "Without it, those tests are not run." in result.stderr
+    pose_as(tree, 0)
+    result = tree.make("test")
+    assert result.returncode == 0, result.stderr
+    assert f"    apt-get update && {line}" in result.stderr
+    assert line.partition(" ")[2] in (tree.root / "apt.log").read_text()
 
 
 def test_test_hands_the_device_to_pytest(tree):
@@ -783,11 +825,15 @@ BENCHMARK_MAIN();
 """ + PASSES + "\n#endif\n"
 
 
-def chapter_with_rows(tree, more=""):
+@pytest.fixture(scope="session")
+def google_benchmark():
     header = run([need("g++"), "-x", "c++", "-fsyntax-only", "-include", "benchmark/benchmark.h",
                   "/dev/null"])
     if header.returncode != 0:
         not_run("no Google Benchmark here")
+
+
+def chapter_with_rows(tree, more=""):
     tree.chapters(ROWS.replace("MORE", more))
 
 
@@ -801,7 +847,7 @@ def assert_old_results(tree):
     assert [path.name for path in tree.results("").iterdir()] == ["01_a.json"]
 
 
-def test_bench_keeps_the_rows_of_the_cpu(tree):
+def test_bench_keeps_the_rows_of_the_cpu(google_benchmark, tree):
     chapter_with_rows(tree)
     result = tree.make("bench", "MACHINE=box", "CXXFLAGS=-DA=1,2", timeout=120)
     assert result.returncode == 0, result.stderr
@@ -822,7 +868,7 @@ def test_bench_keeps_the_rows_of_the_cpu(tree):
     assert [path.name for path in tree.results("").iterdir()] == ["01_a.json"]
 
 
-def test_filter_prints_and_keeps_nothing(tree):
+def test_filter_prints_and_keeps_nothing(google_benchmark, tree):
     chapter_with_rows(tree)
     old_results(tree)
     result = tree.make("bench-01", "MACHINE=box", "FILTER=one_thread/2/", timeout=120)
@@ -837,7 +883,7 @@ def test_filter_prints_and_keeps_nothing(tree):
     assert_old_results(tree)
 
 
-def test_nothing_is_timed_that_does_not_pass(tree):
+def test_nothing_is_timed_that_does_not_pass(google_benchmark, tree):
     chapter_with_rows(tree)
     old_results(tree)
     source = (tree.root / "01_a/a.cu").read_text()
@@ -856,7 +902,7 @@ def test_nothing_is_timed_that_does_not_pass(tree):
     'static void bad(benchmark::State& s) { for (auto _ : s) std::abort(); } BENCHMARK(bad)'
     '->Name("cpu_bad");',
 ], ids=["exit", "abort"])
-def test_row_that_ends_the_program_leaves_the_old_results(tree, more):
+def test_row_that_ends_the_program_leaves_the_old_results(google_benchmark, tree, more):
     chapter_with_rows(tree, more)
     old_results(tree)
     result = tree.make("bench", "MACHINE=box", timeout=120)
@@ -866,7 +912,7 @@ def test_row_that_ends_the_program_leaves_the_old_results(tree, more):
     assert_old_results(tree)
 
 
-def test_whole_results_of_a_program_that_failed_are_not_kept(tree):
+def test_whole_results_of_a_program_that_failed_are_not_kept(google_benchmark, tree):
     """A check after the last row, say."""
     tree.chapters(PASSES)
     tree.nvcc()
@@ -881,7 +927,7 @@ def test_whole_results_of_a_program_that_failed_are_not_kept(tree):
     assert_old_results(tree)
 
 
-def test_results_cut_short_by_a_full_disk_are_not_kept(tree):
+def test_results_cut_short_by_a_full_disk_are_not_kept(google_benchmark, tree):
     """The library ends with exit code 0 then, as this pretended benchmark does."""
     tree.chapters(PASSES)
     tree.nvcc()
@@ -896,7 +942,7 @@ def test_results_cut_short_by_a_full_disk_are_not_kept(tree):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_bench_leaves_the_old_results(tree, number):
+def test_interrupted_bench_leaves_the_old_results(google_benchmark, tree, number):
     chapter_with_rows(tree, """
         #include <unistd.h>
         #include <cstdio>
@@ -923,7 +969,7 @@ def test_interrupted_bench_leaves_the_old_results(tree, number):
     assert_old_results(tree)
 
 
-def test_results_folder_that_cannot_be_made(tree):
+def test_results_folder_that_cannot_be_made(google_benchmark, tree):
     tree.chapters(PASSES)
     tree.nvcc()
     tree.gpus("9.0")
@@ -933,7 +979,7 @@ def test_results_folder_that_cannot_be_made(tree):
     assert "01_a: cannot write in plots/results/box" in result.stderr
 
 
-def test_fingerprint_of_a_gpu(tree):
+def test_fingerprint_of_a_gpu(google_benchmark, tree):
     tree.chapters(PASSES)
     tree.nvcc()
     tree.gpus("9.0")
@@ -1061,7 +1107,7 @@ def test_info_without_a_gpu(tree):
     assert re.search(r"^GPU +no GPU driver found$", result.stdout, re.M)
     assert "cudaErrorInsufficientDriver" in result.stdout
     assert re.search(r"^nvcc +missing-nvcc does not run$", result.stdout, re.M)
-    assert "install the CUDA Toolkit, 12 or 13" in result.stdout
+    assert "To build for a GPU: the CUDA Toolkit, 12 or 13" in result.stdout
     assert re.search(r"^device +cpu$", result.stdout, re.M)
 
 
@@ -1072,7 +1118,7 @@ def test_info_with_a_gpu(tree):
     result = tree.make("info")
     assert result.returncode == 0, result.stderr
     for line in (r"^GPU +NVIDIA H200, compute capability 9.0$", r"^nvcc +nvcc 13.0 is here$",
-                 r"^driver +550.54, for CUDA up to 12.4; nvcc's CUDA is 13.0$",
+                 r"^driver +550.54$", r"^CUDA +the driver's: up to 12.4; nvcc's: 13.0$",
                  r"^built for +-arch=sm_90$", r"^results +plots/results/h200/$"):
         assert re.search(line, result.stdout, re.M), line
 

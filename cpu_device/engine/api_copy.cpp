@@ -30,8 +30,8 @@ bool is_device(const Buffer* buffer)
 
 bool is_pageable(const Buffer* buffer) { return !buffer; }
 
-// May a copy go from or to these bytes, if it says that they lie on the device, or on the host? What
-// is said to be the host's may be the device's, but not the other way round.
+// May a copy go from or to these bytes, if it says that they lie on the device, or on the host?
+// What is said to be the host's may be the device's, but not the other way round.
 bool is_right(const Buffer* buffer, const char* start, size_t bytes, bool on_device)
 {
     return buffer ? bytes <= size_t(buffer->start + buffer->bytes - start) : !on_device;
@@ -243,11 +243,13 @@ cudaError_t cudaMemset3D(cudaPitchedPtr memory, int value, cudaExtent extent)
 namespace cpu_device {
 namespace {
 
-cudaError_t note_symbol(Engine& e, const void* symbol, size_t bytes)
+cudaError_t note_symbol(const void* symbol, size_t bytes)
 {
-    if (!e.memory.find(symbol))
-        e.memory.add(const_cast<void*>(symbol), bytes, Kind::symbol);
-    return cudaSuccess;
+    return api([=](Engine& e) {
+        if (!e.memory.find(symbol))
+            e.memory.add(const_cast<void*>(symbol), bytes, Kind::symbol);
+        return cudaSuccess;
+    });
 }
 
 bool past_end(size_t symbol_bytes, size_t bytes, size_t offset)
@@ -265,7 +267,7 @@ cudaError_t copy_to_symbol(void* symbol, size_t symbol_bytes, const void* from, 
     if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice
         && kind != cudaMemcpyDefault)
         return report_error(cudaErrorInvalidMemcpyDirection);
-    if (const cudaError_t error = api([=](Engine& e) { return note_symbol(e, symbol, symbol_bytes); }))
+    if (const cudaError_t error = note_symbol(symbol, symbol_bytes))
         return error;
     return copy(static_cast<char*>(symbol) + offset, 0, from, 0, bytes, 1, kind, stream, async);
 }
@@ -278,19 +280,17 @@ cudaError_t copy_from_symbol(void* to, const void* symbol, size_t symbol_bytes, 
     if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice
         && kind != cudaMemcpyDefault)
         return report_error(cudaErrorInvalidMemcpyDirection);
-    if (const cudaError_t error = api([=](Engine& e) { return note_symbol(e, symbol, symbol_bytes); }))
+    if (const cudaError_t error = note_symbol(symbol, symbol_bytes))
         return error;
     return copy(to, 0, static_cast<const char*>(symbol) + offset, 0, bytes, 1, kind, stream, async);
 }
 
 cudaError_t symbol_address(void** address, const void* symbol, size_t symbol_bytes)
 {
-    return api([=](Engine& e) {
-        if (!address)
-            return cudaErrorInvalidValue;
-        *address = const_cast<void*>(symbol);
-        return note_symbol(e, symbol, symbol_bytes);
-    });
+    if (!address)
+        return report_error(cudaErrorInvalidValue);
+    *address = const_cast<void*>(symbol);
+    return note_symbol(symbol, symbol_bytes);
 }
 
 }  // namespace cpu_device

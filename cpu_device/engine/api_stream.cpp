@@ -27,6 +27,8 @@ bool has_work(const Engine& e, cudaStream_t stream)
     return false;
 }
 
+bool is_pending(cudaEvent_t event) { return event->state->done != event->state->asked_for; }
+
 // The first time, what is asked for is not ready; by the second time it is. A program that never
 // asks twice has to be able to cope with the first answer, and one that asks in a loop must come
 // to its end.
@@ -98,15 +100,20 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     });
 }
 
-// All streams share one queue, in which the record of the event comes first.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     return api([=](Engine& e) {
         if (!is_stream(e, stream) || !e.queue.events.count(event))
             return cudaErrorInvalidResourceHandle;
-        if (event->state->graph && is_own(e, stream))
-            stream->graph = event->state->graph;     // now it is being captured, too
-        return cudaSuccess;
+        const std::shared_ptr<EventState> state = event->state;
+        if (state->graph) {
+            if (is_own(e, stream))
+                stream->graph = state->graph;        // now it is being captured, too
+            return cudaSuccess;
+        }
+        const unsigned records = state->asked_for;
+        return enqueue(
+            e, stream, [] { return cudaSuccess; }, [=] { return state->done >= records; });
     });
 }
 
@@ -229,14 +236,14 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
         if (!graph) {
             state->recorded = true;
             state->asked = false;
-            ++state->pending;
+            ++state->asked_for;
         }
         return enqueue(e, stream, [state, graph] {
             state->milliseconds = now_in_milliseconds();
             if (graph)
                 state->recorded = true;
             else
-                --state->pending;
+                ++state->done;
             return cudaSuccess;
         });
     });
@@ -259,7 +266,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
             return cudaErrorInvalidResourceHandle;
         if (const cudaError_t error = may_wait(e))
             return error;
-        return event->state->pending ? not_yet(e, event->state->asked) : cudaSuccess;
+        return is_pending(event) ? not_yet(e, event->state->asked) : cudaSuccess;
     });
 }
 
@@ -271,7 +278,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
         for (const cudaEvent_t event : {start, stop})
             if (!e.queue.events.count(event) || !event->state->timed || !event->state->recorded)
                 return cudaErrorInvalidResourceHandle;
-        if (start->state->pending || stop->state->pending)
+        if (is_pending(start) || is_pending(stop))
             return cudaErrorNotReady;
         *milliseconds = float(stop->state->milliseconds - start->state->milliseconds);
         return cudaSuccess;

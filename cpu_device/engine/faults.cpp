@@ -122,6 +122,13 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*))
 
 void catch_faults()
 {
+#ifdef CPU_DEVICE_ASAN
+    // Its report has the line, and we add who it was.
+    __asan_set_error_report_callback([](const char*) {
+        if (in_kernel())
+            say("this was %s", where(*worker).text);
+    });
+#endif
     if (asan || tsan)
         return;
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})

@@ -1,15 +1,23 @@
 // Fibers: stacks to run on, and the switch from one to another.
 #pragma once
 
-#include <csetjmp>
 #include <cstddef>
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <ucontext.h>
+#endif
 
 namespace cpu_device {
 
 // A fiber runs `run_fiber()` over and over. Between two rounds it is idle and has nothing of value
 // on its stack.
 struct Fiber {
-    std::jmp_buf place;                    // where it goes on when it is switched to
+#if defined(__x86_64__) || defined(__aarch64__)
+    // Where it goes on when it is switched to: the instruction, the stack and frame pointers
+    void* place[3];
+#else
+    ucontext_t place;
+#endif
     char* stack = nullptr;                 // lowest address; below it lies a closed page
     size_t size = 0;
     void* asan_state = nullptr;
@@ -22,9 +30,6 @@ constexpr size_t stack_bytes = 256 << 10;
 
 // False when there is no memory for a stack. `number` spreads the stacks over the cache.
 bool create(Fiber& fiber, unsigned number);
-
-// Makes it forget what it was doing: it is idle again.
-void restart(Fiber& fiber);
 
 // Returns when something switches back to `from`.
 void switch_fibers(Fiber& from, Fiber& to);

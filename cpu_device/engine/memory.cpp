@@ -2,7 +2,7 @@
 // kernel that runs past its end faults, as it may on a GPU. Fresh device memory is full of 0xFF,
 // which is NaN and -1: a GPU does not clear it either.
 //
-// Under a sanitizer buffers are heap blocks, which it knows how to watch.
+// Under AddressSanitizer buffers are blocks of the heap, which it knows how to watch.
 
 #include "memory.h"
 
@@ -26,25 +26,28 @@ size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
 
+// To close and open a large buffer costs a little for each page, so it is given large pages where
+// the system has them. It begins at the start of one.
 bool map(Buffer& buffer)
 {
+    constexpr size_t large_page = size_t(2) << 20;
     const size_t page = page_bytes();
     const size_t inside = round_up(buffer.bytes, page);
-    void* const start = mmap(nullptr, inside + 2 * page, PROT_NONE,
+    const size_t unit = inside < large_page ? page : large_page;
+    const size_t reserved = inside + unit + page;
+    void* const start = mmap(nullptr, reserved, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED)
         return false;
-    buffer.map = static_cast<char*>(start) + page;
+    buffer.reserved = static_cast<char*>(start);
+    buffer.reserved_bytes = reserved;
+    buffer.map = reinterpret_cast<char*>(round_up(number(start) + 1, unit));
     buffer.map_bytes = inside;
+    if (unit == large_page)
+        madvise(buffer.map, inside, MADV_HUGEPAGE);
     mprotect(buffer.map, inside, PROT_READ | PROT_WRITE);
     buffer.start = buffer.map + inside - round_up(buffer.bytes, alignment);
     return true;
-}
-
-void unmap(const Buffer& buffer)
-{
-    const size_t page = page_bytes();
-    munmap(buffer.map - page, buffer.map_bytes + 2 * page);
 }
 
 bool take_from_heap(Buffer& buffer)
@@ -63,7 +66,7 @@ void set_open(Buffer& buffer, bool open)
     buffer.open = open;
     if (asan)
         (open ? unpoison : poison)(buffer.start, buffer.bytes);
-    else if (!tsan)
+    else
         mprotect(buffer.map, buffer.map_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
@@ -75,7 +78,7 @@ Buffer* Memory::allocate(size_t bytes, Kind kind)
     if (on_device && bytes > free_bytes())
         return nullptr;
     Buffer buffer{nullptr, bytes, kind};
-    if (!(asan || tsan ? take_from_heap(buffer) : map(buffer)))
+    if (!(asan ? take_from_heap(buffer) : map(buffer)))
         return nullptr;
     if (kind == Kind::device) {
         std::memset(buffer.start, 0xFF, bytes);
@@ -100,7 +103,7 @@ void Memory::free(Buffer& buffer)
     buffers.erase(number(gone.start));
     if (gone.kind == Kind::registered || gone.kind == Kind::symbol)
         return;
-    if (asan || tsan) {
+    if (asan) {
         unpoison(gone.start, gone.bytes);
         std::free(gone.start);
     } else {
@@ -109,8 +112,8 @@ void Memory::free(Buffer& buffer)
     }
     freed.push_back(gone);
     if (freed.size() > freed_buffers_kept) {
-        if (!asan && !tsan)
-            unmap(freed.front());
+        if (!asan)
+            munmap(freed.front().reserved, freed.front().reserved_bytes);
         freed.pop_front();
     }
 }

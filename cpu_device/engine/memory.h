@@ -14,8 +14,10 @@ struct Buffer {
     char* start;
     size_t bytes;
     Kind kind;
-    char* map = nullptr;                   // whole pages, without the closed one at each end
+    char* map = nullptr;                   // its pages
     size_t map_bytes = 0;
+    char* reserved = nullptr;              // these and closed ones on both sides
+    size_t reserved_bytes = 0;
     bool open = false;                     // device memory: may it be touched now?
 
     bool contains(const void* address) const

@@ -100,18 +100,24 @@ cudaError_t report_stuck(Worker& w)
     say("%s is stuck: %u of its %u threads wait for others that will not come",
         where_block(w).text, w.live, w.threads);
     for (unsigned first = 0; first < w.threads; ++first) {
-        const char* const operation = w.thread[first].waits_at;
-        const unsigned line = w.thread[first].line;
-        if (!operation)
+        const Thread example = w.thread[first];
+        if (!example.waits_at)
             continue;
         unsigned count = 0;
-        for (unsigned t = first; t < w.threads; ++t)
-            if (w.thread[t].waits_at == operation && w.thread[t].line == line) {
-                w.thread[t].waits_at = nullptr;
+        for (unsigned t = first; t < w.threads; ++t) {
+            Thread& thread = w.thread[t];
+            if (thread.waits_at == example.waits_at && thread.line == example.line
+                && thread.mask == example.mask) {
+                thread.waits_at = nullptr;
                 ++count;
             }
-        say("    %u thread%s at %s on line %u, the first of them (%u,%u,%u)", count, plural(count),
-            operation, line, w.index[first].x, w.index[first].y, w.index[first].z);
+        }
+        char mask[32] = "";
+        if (example.mask)
+            std::snprintf(mask, sizeof mask, " with mask 0x%08x", example.mask);
+        const uint3 index = w.index[first];
+        say("    %u thread%s at %s on line %u%s, the first of them (%u,%u,%u)", count,
+            plural(count), example.waits_at, example.line, mask, index.x, index.y, index.z);
     }
     const unsigned returned = w.threads - w.live;
     if (returned)

@@ -13,6 +13,7 @@ void __sanitizer_start_switch_fiber(void** save, const void* low, size_t size);
 void __sanitizer_finish_switch_fiber(void* saved, const void** old_low, size_t* old_size);
 void __asan_poison_memory_region(const volatile void* memory, size_t size);
 void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
+void __asan_set_error_report_callback(void (*callback)(const char* report));
 }
 #endif
 
@@ -25,6 +26,7 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_set_fiber_name(void* fiber, const char* name);
 void __tsan_acquire(void* token);
 void __tsan_release(void* token);
+void __tsan_mutex_destroy(void* token, unsigned flags);
 }
 #endif
 
@@ -44,15 +46,18 @@ inline void unpoison(const void*, size_t) {}
 #endif
 
 // What a CUDA thread does before a release happens before what another does after the matching
-// acquire. These are the only orderings between CUDA threads that ThreadSanitizer is told of.
+// acquire. These are the only orderings between CUDA threads that ThreadSanitizer is told of. A
+// token that another block has used must be forgotten first.
 #ifdef CPU_DEVICE_TSAN
 constexpr bool tsan = true;
 inline void release(void* token) { __tsan_release(token); }
 inline void acquire(void* token) { __tsan_acquire(token); }
+inline void forget(void* token) { __tsan_mutex_destroy(token, 0); }
 #else
 constexpr bool tsan = false;
 inline void release(void*) {}
 inline void acquire(void*) {}
+inline void forget(void*) {}
 #endif
 
 }  // namespace cpu_device

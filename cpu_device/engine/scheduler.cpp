@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <utility>
 
 namespace cpu_device {
 namespace {
@@ -26,39 +27,39 @@ namespace {
 // reason that language.h gives.
 Worker no_worker;
 
-// Each CUDA thread has a fiber of its own under ThreadSanitizer, which knows threads by their
-// fibers. The assignment moves from block to block, so that thread 5 of one block and thread 5 of
-// the next are two threads to it, and a race between them is seen.
+// ThreadSanitizer knows threads by their fibers, so under it each CUDA thread has one of its own.
+// Two blocks that follow each other have none in common, and the assignment moves on: thread 5 of
+// one block is not the thread 5 of another, and a race between them is seen.
 unsigned own_fiber(const Worker& w, unsigned thread)
 {
     constexpr unsigned step = 67;
-    const unsigned fibers = w.threads + max_fibers - max_threads;
-    return unsigned((thread + w.block * step) % fibers);
+    return unsigned(w.block % 2 * max_threads + (thread + w.block / 2 * step) % w.threads);
 }
 
-// ThreadSanitizer tells 256 threads apart at a time. With more it forgets what the first did, so
-// beyond 199 two CUDA threads are one to it, and it misses races between just these two.
-[[maybe_unused]] constexpr unsigned identities = 199;
-
+// It tells 256 threads apart at a time; with more it forgets what the first did. So 99 threads of
+// a block are all that it may see. The others pass for one of these, and a race between just two
+// that pass for the same is missed.
 void identify(Worker& w, unsigned number)
 {
 #ifdef CPU_DEVICE_TSAN
-    w.fibers[number]->tsan_fiber = number < identities
-                                       ? __tsan_create_fiber(0)
-                                       : w.fibers[number % identities]->tsan_fiber;
+    constexpr unsigned identities = 99;
+    const unsigned place = number % max_threads;
+    const unsigned passes_for = number - place / identities * identities;
+    w.fibers[number]->tsan_fiber = passes_for == number ? __tsan_create_fiber(0)
+                                                        : w.fibers[passes_for]->tsan_fiber;
 #else
     (void)w;
     (void)number;
 #endif
 }
 
-Fiber* add_fiber(Worker& w)
+Fiber* add_fiber(Worker& w, unsigned number)
 {
-    Fiber* const fiber = new Fiber;
-    if (!create(*fiber, w.fiber_count))
+    Fiber* const fiber = w.fibers[number] = new Fiber;
+    if (!create(*fiber, number))
         die("no memory for the stacks of %u CUDA threads", w.fiber_count + 1);
-    w.fibers[w.fiber_count++] = fiber;
-    identify(w, w.fiber_count - 1);
+    ++w.fiber_count;
+    identify(w, number);
     return fiber;
 }
 
@@ -66,29 +67,7 @@ Fiber* fresh_fiber(Worker& w)
 {
     if (tsan)
         return w.fibers[own_fiber(w, w.order[w.started])];
-    return w.idle_count ? w.idle[--w.idle_count] : add_fiber(w);
-}
-
-// ThreadSanitizer remembers for each thread which functions it is in.
-void identify_again(Worker& w)
-{
-#ifdef CPU_DEVICE_TSAN
-    for (unsigned i = 0; i < w.fiber_count && i < identities; ++i)
-        __tsan_destroy_fiber(w.fibers[i]->tsan_fiber);
-#endif
-    for (unsigned i = 0; i < w.fiber_count; ++i)
-        identify(w, i);
-}
-
-// After an error the fibers stand where it found them.
-void restart_all(Worker& w)
-{
-    w.idle_count = 0;
-    for (unsigned i = 0; i < w.fiber_count; ++i) {
-        restart(*w.fibers[i]);
-        w.idle[w.idle_count++] = w.fibers[i];
-    }
-    identify_again(w);
+    return w.idle_count ? w.idle[--w.idle_count] : add_fiber(w, w.fiber_count);
 }
 
 void make_current(Worker& w, unsigned thread)
@@ -121,25 +100,21 @@ void switch_away(Worker& w, Fiber& from)
         switch_fibers(from, to);
 }
 
-void shuffle(Worker& w, ThreadQueue& queue)
+// `items` has a [] that gives a reference.
+template <class Items>
+void shuffle(Worker& w, Items& items, unsigned count)
 {
-    for (unsigned i = queue.size(); i > 1; --i) {
-        unsigned &a = queue[i - 1], &b = queue[unsigned(next_random(w.random) % i)];
-        const unsigned other = a;
-        a = b;
-        b = other;
-    }
+    for (unsigned i = count; i > 1; --i)
+        std::swap(items[i - 1], items[unsigned(next_random(w.random) % i)]);
 }
 
 void open_barrier(Worker& w)
 {
-    if (w.arrived < w.threads && !w.run->noted_early_return) {
-        w.run->noted_early_return = true;
+    if (w.arrived < w.threads && is_first(w.run->noted_early_return))
         report_early_return(w);
-    }
     const Order order = settings().order;
     if (order == Order::random)
-        shuffle(w, w.at_barrier);
+        shuffle(w, w.at_barrier, w.at_barrier.size());
     const unsigned waiting = w.at_barrier.size();
     for (unsigned i = 0; i < waiting; ++i)
         wake(w, w.at_barrier[order == Order::reverse ? waiting - 1 - i : i]);
@@ -152,8 +127,6 @@ void open_barrier(Worker& w)
 
 void end_thread(Worker& w)
 {
-    Thread& me = w.thread[w.current];
-    me.finished = true;
     --w.live;
     release(&w.end_token);
     leave_warp(w, w.current);
@@ -161,11 +134,16 @@ void end_thread(Worker& w)
         open_barrier(w);
 }
 
+// In which the threads start; a random one is the block's own.
 void set_order(Worker& w)
 {
     const Order order = settings().order;
     for (unsigned i = 0; i < w.threads; ++i)
         w.order[i] = order == Order::reverse ? w.threads - 1 - i : i;
+    if (order == Order::random) {
+        w.random = settings().seed + w.block;
+        shuffle(w, w.order, w.threads);
+    }
 }
 
 }  // namespace
@@ -227,10 +205,8 @@ BarrierVotes block_barrier(bool vote, const char* name, unsigned line)
     const unsigned phase = w.phase;
     if (w.arrived == 0)
         w.barrier_line = line;
-    else if (w.barrier_line != line && !w.run->noted_two_barriers) {
-        w.run->noted_two_barriers = true;
+    else if (w.barrier_line != line && is_first(w.run->noted_two_barriers))
         report_two_barriers(w, line);
-    }
     w.votes[phase] += vote;
     release(&w.barrier_tokens[phase]);
     if (++w.arrived == w.live) {
@@ -239,27 +215,12 @@ BarrierVotes block_barrier(bool vote, const char* name, unsigned line)
         Thread& me = w.thread[w.current];
         me.waits_at = name;
         me.line = line;
+        me.mask = 0;
         w.at_barrier.push(w.current);
         wait();
     }
     acquire(&w.barrier_tokens[phase]);
     return {w.votes[phase], w.voters[phase]};
-}
-
-void yield()
-{
-    Worker& w = *worker;
-    if (!w.in_kernel || w.live < 2)
-        return;
-    w.yielded.push(w.current);
-    wait();
-}
-
-void polled()
-{
-    constexpr unsigned patience = 16;
-    if (++worker->polls % patience == 0)
-        yield();
 }
 
 void leave_kernel(cudaError_t error)
@@ -271,6 +232,7 @@ void leave_kernel(cudaError_t error)
 
 Worker* make_worker()
 {
+    // The warps' memory is not touched before a warp function is called.
     Worker* const w = new Worker;
     w->warp = static_cast<Warp*>(std::calloc(max_warps, sizeof(Warp)));
     return w;
@@ -292,8 +254,10 @@ void begin_launch(Worker& w, Run& run)
     set_order(w);
     w.home.stack = nullptr;
     if (tsan)
-        while (w.fiber_count < w.threads + max_fibers - max_threads)
-            add_fiber(w);
+        for (unsigned half = 0; half < max_fibers; half += max_threads)
+            for (unsigned i = 0; i < w.threads; ++i)
+                if (!w.fibers[half + i])
+                    add_fiber(w, half + i);
 }
 
 void run_block(Worker& w, unsigned long long block)
@@ -320,16 +284,11 @@ void run_block(Worker& w, unsigned long long block)
         for (CopyQueue& queue : w.copies)
             queue.count = queue.batches = 0;
     w.copies_begun = false;
-    if (settings().order == Order::random) {
-        w.random = settings().seed + block;
-        for (unsigned i = w.threads; i > 1; --i) {
-            unsigned &a = w.order[i - 1], &b = w.order[next_random(w.random) % i];
-            const unsigned other = a;
-            a = b;
-            b = other;
-        }
-    }
+    if (settings().order == Order::random)
+        set_order(w);
     open_shared_memory(w);
+    for (char& token : w.barrier_tokens)
+        forget(&token);
     release(&w.start_token);
 #ifdef CPU_DEVICE_TSAN
     w.home.tsan_fiber = __tsan_get_current_fiber();
@@ -342,8 +301,6 @@ void run_block(Worker& w, unsigned long long block)
 
     if (w.error == cudaSuccess && w.live)
         w.error = report_stuck(w);
-    if (w.error != cudaSuccess)
-        restart_all(w);
     close_shared_memory(w);
 }
 

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
+#include <unistd.h>
 
 namespace cpu_device {
 namespace {
@@ -42,10 +44,21 @@ bool is_on(const char* name)
     return text && *text && std::strcmp(text, "0") != 0;
 }
 
+// Two gigabytes, but no more than half of what there is: Linux promises memory that it does not
+// have, and kills the program that uses it.
+size_t memory_by_default()
+{
+    double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+    double container = 0;
+    if (std::ifstream("/sys/fs/cgroup/memory.max") >> container && container < there)
+        there = container;
+    return size_t(std::min(double(size_t(2) << 30), there / 2));
+}
+
 Settings read()
 {
     Settings s;
-    s.memory = number("CPU_DEVICE_MEMORY", s.memory, 1, 1ull << 46, "a number of bytes");
+    s.memory = number("CPU_DEVICE_MEMORY", memory_by_default(), 1, 1ull << 46, "a number of bytes");
     s.timeout = number("CPU_DEVICE_TIMEOUT", s.timeout, 0, 1'000'000, "a number of seconds");
     const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
     s.workers = number("CPU_DEVICE_WORKERS", cores, 1, max_workers, "a number from 1 to 24");

@@ -8,7 +8,7 @@ namespace cpu_device {
 enum class Order { forward, reverse, random };
 
 struct Settings {
-    size_t memory = size_t(2) << 30;       // CPU_DEVICE_MEMORY, in bytes
+    size_t memory = 0;                     // CPU_DEVICE_MEMORY, in bytes; else 2 GiB, or less
     unsigned workers = 1;                  // CPU_DEVICE_WORKERS; else the processor's cores
     unsigned timeout = 60;                 // CPU_DEVICE_TIMEOUT, in seconds; 0: none
     Order order = Order::forward;          // CPU_DEVICE_ORDER: of blocks and threads

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fibers.h"
+#include "sanitizers.h"
 
 #include "cpu_device/engine.h"
 
@@ -13,7 +14,7 @@ namespace cpu_device {
 constexpr unsigned max_threads = 1024;     // in a block
 constexpr unsigned warp_size = 32;
 constexpr unsigned max_warps = max_threads / warp_size;
-constexpr unsigned max_fibers = max_threads + 64;
+constexpr unsigned max_fibers = tsan ? 2 * max_threads : max_threads;
 constexpr unsigned nobody = ~0u;
 
 // The lanes of a warp meet: each brings 64 bits and goes on when all of `mask` have come. It may
@@ -25,16 +26,15 @@ struct Meeting {
     unsigned readers;                      // how many still may read
     unsigned line;
     const char* operation;
+    char order_token;                      // for ThreadSanitizer
 };
 
 struct Warp {
+    static constexpr unsigned max_meetings = warp_size + 1; // a lane holds on to one at most
+
     unsigned live;                         // lanes that have not returned
-    unsigned pending;                      // at which places below lanes are waiting
-    Meeting* place[warp_size];             // by the lowest lane of the mask
-    uint64_t idle_meetings;                // a bit for each of the following
-    Meeting meetings[warp_size + 1];       // every lane may hold on to one while a new one begins
-    char order_tokens[warp_size][2];       // for ThreadSanitizer: by place, alternately
-    unsigned order_phase;                  // a bit a place
+    uint64_t pending, idle;                // which of the meetings lanes wait in, and nobody reads
+    Meeting meetings[max_meetings];
 };
 
 struct Thread {
@@ -42,8 +42,7 @@ struct Thread {
     Meeting* meeting;                      // the last it took part in
     const char* waits_at;                  // null: it does not wait
     unsigned line;
-    unsigned converged;                    // what __activemask() tells it
-    bool finished;
+    unsigned mask;                         // of the lanes that it waits for, or is with
 };
 
 inline constexpr char converging_name[] = "__activemask()";
@@ -85,9 +84,8 @@ struct Run {
     unsigned long long first = 0;          // random order: the n-th is first + n * stride
     unsigned long long stride = 1;
     int error = cudaSuccess;
-    bool noted_early_return = false;
+    bool noted_early_return = false;       // reported once
     bool noted_two_barriers = false;
-    bool noted_two_operations = false;
 };
 
 struct Worker {
@@ -131,9 +129,9 @@ struct Worker {
     Fiber home;                            // the operating system's thread
     Fiber* fiber = nullptr;                // the one that runs
     bool fresh = false;                    // it has not started a thread yet
-    Fiber* fibers[max_fibers];
+    Fiber* fibers[max_fibers] = {};
     unsigned fiber_count = 0;
-    Fiber* idle[max_fibers];
+    Fiber* idle[max_fibers];               // not used under ThreadSanitizer
     unsigned idle_count = 0;
 
     uint64_t random = 0;
@@ -144,6 +142,9 @@ struct Worker {
 extern thread_local Worker* worker;
 
 inline bool in_kernel() { return worker->in_kernel; }
+
+// True for one caller of all.
+inline bool is_first(bool& done) { return !__atomic_test_and_set(&done, __ATOMIC_RELAXED); }
 
 Worker* make_worker();
 

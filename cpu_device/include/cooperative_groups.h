@@ -41,7 +41,10 @@ __device__ inline unsigned by_rank(unsigned mask, unsigned bits)
 
 class thread_block {
 public:
-    __device__ static void sync(unsigned line = __builtin_LINE()) { __syncthreads(line); }
+    __device__ static void sync(unsigned line = __builtin_LINE())
+    {
+        cpu_device::block_barrier(false, "sync()", line);
+    }
     __device__ static unsigned thread_rank() { return cpu_device_only::rank_in_block(); }
     __device__ static unsigned num_threads() { return cpu_device_only::threads_of_block(); }
     __device__ static unsigned size() { return num_threads(); }
@@ -209,7 +212,7 @@ public:
         if (mask)
             __syncwarp(mask, line);
         else
-            __syncthreads(line);
+            thread_block::sync(line);
     }
     __device__ unsigned size() const
     {

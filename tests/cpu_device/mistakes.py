@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What catches which mistake.
 
 Every defects/*.cu is a small program with one mistake. The comment on top of it says what a run
@@ -9,6 +8,7 @@ defects/README.md.
 
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ PLAIN = "plain run"
 TOOLS = (PLAIN, "--asan", "--tsan", "--lint")
 
 # Seconds before a kernel that spins is given up, and before a run is.
-WATCHDOG, LIMIT = 2, 120
+WATCHDOG, LIMIT = 5, 120
 
 
 @dataclass
@@ -73,38 +73,40 @@ def run(tool, path, *options):
     result = subprocess.run([str(word) for word in command], env=environment, timeout=LIMIT,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, errors="replace")
-    about_the_build = re.compile(r"^cpu_device/run: .*\n", re.MULTILINE)
-    return result.returncode, about_the_build.sub("", result.stdout)
-
-
-def seen(output):
-    """The line of a plain run's output that tells most: the device's or the verdict."""
-    lines = [line for line in output.splitlines() if line]
-    told = [line for line in lines if line.startswith("cpu device: ")] or lines[:1]
-    return portable(told[0] if told else "")
+    output = re.sub(r"^cpu_device/run: .*\n", "", result.stdout, flags=re.MULTILINE)
+    if result.returncode < 0:
+        output += f"killed by {signal.Signals(-result.returncode).name}\n"
+    return result.returncode, output
 
 
 def portable(text):
     """Without what differs from machine to machine: folders and addresses."""
     text = re.sub(r"\S*/(?=[^/\s]+\.cu)", "", text)
     text = re.sub(r"0x[0-9a-f]{9,}", "0x…", text)
-    return re.sub(r"\s*\n(cpu device:)?\s*", "; ", text)
+    text = re.sub(r"^cpu device: *", "", text, flags=re.MULTILINE)
+    return re.sub(r"\s*\n\s*", "; ", text)
+
+
+def code(text):
+    mark = "``" if "`" in text else "`"
+    return mark + text.replace("|", "\\|") + mark
 
 
 def row(defect, plain_output, tool_output):
     """The table's line for a defect."""
-    def code(text):
-        return "`" + text.replace("|", "\\|") + "`" if text else ""
-
-    named = re.search(defect.message, tool_output, re.DOTALL)
-    named = portable(named.group()) if named else "nothing"
-    source = defect.path.read_text(encoding="utf-8").splitlines()
-    what = code(named) if defect.tool == PLAIN else f"`{defect.tool}`: {code(named)}"
+    shown = portable(plain_output.partition("\n")[0])
+    message = re.search(defect.message, tool_output, re.DOTALL)
+    named = portable(message.group()) if message else "nothing"
+    if defect.tool == PLAIN:
+        names = "the run" if defect.line else "the program's own check"
+    else:
+        names = f"`{defect.tool}`"
+    if named not in shown:
+        names += f": {code(named)}"
     if defect.line:
-        text = re.sub(r"\s*// MISTAKE.*", "", source[defect.line - 1]).strip()
-        what += f", line {defect.line}: {code(text)}"
-    return f"| [{defect.path.stem}]({defect.path.name}) | {defect.mistake} " \
-           f"| {code(seen(plain_output))} | {what} |"
+        line = defect.path.read_text(encoding="utf-8").splitlines()[defect.line - 1]
+        names += f", line {defect.line}: {code(line.partition('// MISTAKE')[0].strip())}"
+    return f"| [{defect.mistake}]({defect.path.name}) | {code(shown)} | {names} |"
 
 
 def table(rows):
@@ -114,8 +116,8 @@ def table(rows):
         "Each program here holds one mistake, on the line that says so. The table is made from a",
         "run of them all on the CPU device; `python3 tests/cpu_device/mistakes.py` makes it anew.",
         "",
-        "| Program | Mistake | What a run shows | What names it |",
-        "|---|---|---|---|",
+        "| Mistake | What a run shows first | What names it |",
+        "|---|---|---|",
         *rows,
         ""])
 
@@ -123,7 +125,7 @@ def table(rows):
 def observe(defect):
     """A plain run of the defect, with one worker so that it is the same each time, and one under
     its tool: exit status and output of both."""
-    plain = run(PLAIN, defect.path, "--workers=1") if defect.tool != "--lint" else (0, "")
+    plain = run(PLAIN, defect.path, "--workers=1")
     return plain, plain if defect.tool == PLAIN else run(defect.tool, defect.path)
 
 

@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def body(result, name="program.cu"):
     return "\n".join(lines[3:])
 
 
+@pytest.mark.parametrize("cxx", ["g++", "clang++", "clang++-16", "clang++-19"])
+def test_no_compiler_warns(cxx):
+    if not shutil.which(cxx) and "-" in cxx:
+        pytest.skip(f"no {cxx} here; the others will do")
+    result = run([need(cxx), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-fsyntax-only",
+                  SOURCE])
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 # ---- Whole programs
 
 @each_compiler
@@ -90,7 +100,7 @@ WRONG = {
                       ("*(of_file + j)", "*(of_file + i)")],
     "text": [('R"x(<<<)" \' // >>>)x"; store<<<1, 1>>>(result, 3)',
               'R"x(<<<)" \' // >>>)x"; store<<<1, 1>>>(result, 4)')],
-    "conditions": [("#if __CUDA_ARCH__ < 700", "#if __CUDA_ARCH__ < 700 && 0"),
+    "conditions": [("path += 100;", "path += 200;"),
                    ("*p = s[0];", "*p = 0;")],
 }
 
@@ -156,6 +166,48 @@ def test_form(launch, expected, rewrite):
                     "__global__ void other(int* p, int n = 3);\n")
     text = f"{declarations}void host() {{ {launch} }}\n"
     assert body(rewrite(text)) == f"{declarations}void host() {{ {expected} }}\n"
+
+
+def test_launch_outside_of_functions(rewrite):
+    """A lambda that starts a global variable has nothing to capture, and must not say [=]."""
+    text = "template <int n> __global__ void t() {}\nint started = (t<3><<<1, 1>>>(), 1);\n"
+    assert f"({CALL.format('t<3>', '1, 1', '')}".replace("[=]", "[]").rstrip(";") in \
+        body(rewrite(text))
+
+
+MACRO = "CPU_DEVICE_KERNEL({0}, {1}) CPU_DEVICE_ON({2})"
+MACRO_CALL = ("CPU_DEVICE_KERNEL([=](auto... cpu_device_args) {{ {0}(cpu_device_args...); }}, {1}) "
+              "CPU_DEVICE_ON({2})")
+USE_TEMPLATE = "LAUNCH(t, x);"
+
+
+@pytest.mark.parametrize("definition, expected, use", [
+    ("LAUNCH k<<<g, b>>>(x)", "LAUNCH " + MACRO.format("k", '"k"', "g, b") + "(x)", ""),
+    ("LAUNCH (k)<<<g, b>>>(x)", "LAUNCH " + MACRO.format("(k)", '"(k)"', "g, b") + "(x)", ""),
+    ("LAUNCH(k, ...) k<<<g, b>>>(__VA_ARGS__)",
+     "LAUNCH(k, ...) " + MACRO.format("k", '"" #k ""', "g, b") + "(__VA_ARGS__)", ""),
+    ("LAUNCH(k, a...) k<<<g, b>>>(a)",
+     "LAUNCH(k, a...) " + MACRO_CALL.format("k", '"" #k ""', "g, b") + "(a)", USE_TEMPLATE),
+    ("LAUNCH(n, ...) t<n, __VA_ARGS__><<<g, b>>>()",
+     "LAUNCH(n, ...) " + MACRO_CALL.format(
+         "t<n, __VA_ARGS__>", '"t<" #n ", " #__VA_ARGS__ ">"', "g, b") + "()", ""),
+    ("LAUNCH(n) k_##n##_x<<<g, b>>>()",
+     "LAUNCH(n) " + MACRO.format("k_##n##_x", '"k_" #n "_x"', "g, b") + "()", ""),
+    ("LAUNCH(k) k<<<g, b>>>", "LAUNCH(k) " + MACRO.format("k", '"" #k ""', "g, b"), ""),
+])
+def test_form_in_a_macro(definition, expected, use, rewrite):
+    frame = ("template <class T> __global__ void t(T*) {{}}\n"
+             "#define {}\nvoid host() {{ {} }}\n")
+    assert body(rewrite(frame.format(definition, use))) == frame.format(expected, use)
+
+
+def test_brackets_of_two_branches(rewrite):
+    """The bracket of each branch is the same one: what follows the function is not inside it."""
+    text = ("void f()\n{\n#ifdef A\n    if (a) {\n#elif B\n    while (b) {\n#else\n    for (;;) {\n"
+            "#endif\n        k<<<1, 1>>>();\n    }\n}\nextern __shared__ int s[];\n")
+    lines = body(rewrite(text)).split("\n")
+    assert lines[9] == '        ::cpu_device::kernel(k, "k").on(1, 1)();'
+    assert lines[12].startswith("constexpr ::cpu_device::dynamic_shared_view<int > s{}")
 
 
 @pytest.mark.parametrize("text", [
@@ -297,7 +349,8 @@ def test_damaged_files(rewrite):
     pieces = ["<<<", ">>>", "<", ">", "(", ")", "[", "]", "{", "}", '"', "'", 'R"(', "//", "/*",
               "*/", "\\\n", "\n", "#if ", "#else\n", "#endif\n", "#define K(x) ", "##", "::", "->",
               ".", ",", "template ", "__global__ ", "extern ", "__shared__ ", "\0", "\r\n", "#",
-              "defined", "__CUDACC__", ";", "alignas", "operator", "\ufeff", "0x", "\\", '#include "x"\n', "k"]
+              "defined", "__CUDACC__", ";", "alignas", "operator", "\ufeff", "0x", "\\", "k",
+              '#include "x"\n']
     texts = [path.read_text(encoding="utf-8") for path in SYNTAX]
     chance = random.Random(20)
     accepted = 0

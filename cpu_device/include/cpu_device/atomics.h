@@ -1,5 +1,5 @@
 // Atomic functions. All give the value that was there before. They order nothing else, as on a
-// GPU.
+// GPU, unless there is a __threadfence as well.
 #pragma once
 
 #include "synchronization.h"
@@ -8,11 +8,20 @@
 
 namespace cpu_device {
 
+// What a thread did before a __threadfence, others may rely on after an atomic function. Only
+// ThreadSanitizer has to be told.
+#ifdef CPU_DEVICE_TSAN
+__device__ void after_atomic();
+#else
+__device__ inline void after_atomic() {}
+#endif
+
 // Threads of a block take turns, so one that tries again and again until another has done something
 // has to let it go first now and then.
 template <class T>
 __device__ T found(T before, bool in_vain)
 {
+    after_atomic();
     if (in_vain)
         polled();
     return before;
@@ -23,7 +32,7 @@ __device__ T exchange(T* address, T value)
 {
     T before;
     __atomic_exchange(address, &value, &before, __ATOMIC_RELAXED);
-    return found(before, std::memcmp(&before, &value, sizeof value) == 0);
+    return found(before, __builtin_memcmp(&before, &value, sizeof value) == 0);
 }
 
 template <class T>
@@ -44,7 +53,7 @@ __device__ T update(T* address, Change change)
         after = change(before);
     while (!__atomic_compare_exchange(address, &before, &after, true, __ATOMIC_RELAXED,
                                       __ATOMIC_RELAXED));
-    return before;
+    return found(before, false);
 }
 
 template <class T>

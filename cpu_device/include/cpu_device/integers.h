@@ -165,7 +165,7 @@ __device__ inline double __hiloint2double(int high, int low)
 namespace cpu_device {
 
 template <class Integer>
-__device__ Integer to_integer(double rounded, Integer least, Integer most)
+__host__ __device__ Integer to_integer(double rounded, Integer least, Integer most)
 {
     if (rounded != rounded)
         return 0;

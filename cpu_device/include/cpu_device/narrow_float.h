@@ -3,6 +3,7 @@
 #pragma once
 
 #include "atomics.h"
+#include "integers.h"
 #include "vector_types.h"
 #include "words.h"
 
@@ -314,12 +315,18 @@ struct alignas(4) NarrowPair {
     CPU_DEVICE_NARROW_NAME(type, __short2##name##_rn, short, nearest)                              \
     CPU_DEVICE_NARROW_NAME(type, __ushort2##name##_rn, unsigned short, nearest)                    \
     __host__ __device__ inline float __##name##2float(type a) { return a; }                        \
-    __host__ __device__ inline int __##name##2int_rn(type a) { return __float2int_rn(a); }         \
-    __host__ __device__ inline int __##name##2int_rz(type a) { return __float2int_rz(a); }         \
-    __host__ __device__ inline int __##name##2int_rd(type a) { return __float2int_rd(a); }         \
-    __host__ __device__ inline int __##name##2int_ru(type a) { return __float2int_ru(a); }         \
-    __host__ __device__ inline unsigned __##name##2uint_rn(type a) { return __float2uint_rn(a); }  \
-    __host__ __device__ inline unsigned __##name##2uint_rz(type a) { return __float2uint_rz(a); }  \
+    __device__ inline int __##name##2int_rn(type a) { return __float2int_rn(a); }                  \
+    __host__ __device__ inline int __##name##2int_rz(type a)                                       \
+    {                                                                                              \
+        return cpu_device::to_integer<int>(__builtin_trunc(float(a)), INT_MIN, INT_MAX);           \
+    }                                                                                              \
+    __device__ inline int __##name##2int_rd(type a) { return __float2int_rd(a); }                  \
+    __device__ inline int __##name##2int_ru(type a) { return __float2int_ru(a); }                  \
+    __device__ inline unsigned __##name##2uint_rn(type a) { return __float2uint_rn(a); }           \
+    __host__ __device__ inline unsigned __##name##2uint_rz(type a)                                 \
+    {                                                                                              \
+        return cpu_device::to_integer<unsigned>(__builtin_trunc(float(a)), 0u, UINT_MAX);          \
+    }                                                                                              \
     __host__ __device__ inline short __##name##_as_short(type a) { return short(a.bits); }         \
     __host__ __device__ inline unsigned short __##name##_as_ushort(type a) { return a.bits; }      \
     __host__ __device__ inline type __short_as_##name(short bits)                                  \

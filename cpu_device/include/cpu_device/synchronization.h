@@ -79,9 +79,9 @@ __device__ inline void __syncwarp(unsigned mask = ~0u, unsigned line = __builtin
     cpu_device::meet(mask, 0, "__syncwarp()", line, true);
 }
 
-__device__ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-__device__ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-__device__ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+__device__ void __threadfence();
+__device__ inline void __threadfence_block() { __threadfence(); }
+__device__ inline void __threadfence_system() { __threadfence(); }
 __device__ inline void __nanosleep(unsigned) { cpu_device::yield(); }
 
 // Shuffles: each lane reads the value of another. The lanes form groups of `width`, a power of

@@ -36,11 +36,17 @@
 
 // Each worker thread runs one block at a time, so thread-local statics are what __shared__ asks
 // for. AddressSanitizer surrounds plain statics with red zones, but not thread-local ones; where
-// it watches, there is one worker.
-#ifdef CPU_DEVICE_ASAN
-#define __shared__ static
+// it watches, there is one worker. To g++ we have to say that nothing is done to initialise them,
+// or it has each thread ask whether another has done it.
+#ifdef __clang__
+#define CPU_DEVICE_STATIC static
 #else
-#define __shared__ static thread_local
+#define CPU_DEVICE_STATIC __constinit static
+#endif
+#ifdef CPU_DEVICE_ASAN
+#define __shared__ CPU_DEVICE_STATIC
+#else
+#define __shared__ CPU_DEVICE_STATIC thread_local
 #endif
 
 #endif

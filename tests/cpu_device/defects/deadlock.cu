@@ -1,24 +1,20 @@
 // One half of a warp waits at a barrier for the other, which waits for the first in a shuffle.
 //
 // tool:      plain run
-// message:   16 threads at __syncthreads.*16 threads at __shfl_xor_sync
+// message:   16 threads at __syncthreads.*16 threads at __shfl_xor_sync\(\) on line \d+
 // line:      MISTAKE
-// corrected: const int other = __shfl_xor_sync(0xffff0000, x[t], 1);
+// corrected: __syncthreads();
 
 #include "check.h"
 
-__global__ void exchange(int* x)
+__global__ void mirror(int* x)
 {
-    __shared__ int shared[16];
+    __shared__ int shared[32];
     const int t = threadIdx.x;
-    if (t < 16) {
-        shared[t] = x[t];
-        __syncthreads();
-        x[t] = shared[15 - t];
-    } else {
-        const int other = __shfl_xor_sync(0xffffffff, x[t], 1);    // MISTAKE: 16 are elsewhere
-        x[t] = other;
-    }
+    shared[t] = x[t];
+    if (t < 16) __syncthreads();           // MISTAKE: the others go on to the shuffle
+    const int mirrored = shared[31 - t];
+    x[t] = __shfl_xor_sync(0xffffffff, mirrored, 1);
 }
 
 int main()
@@ -27,10 +23,12 @@ int main()
     CHECK(cudaMallocManaged(&x, 32 * sizeof(int)));
     for (int i = 0; i < 32; ++i)
         x[i] = i;
-    exchange<<<1, 32>>>(x);
+    mirror<<<1, 32>>>(x);
     CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());
-    const bool right = x[0] == 15 && x[16] == 17;
+    bool right = true;
+    for (int i = 0; i < 32; ++i)
+        right = right && x[i] == 31 - (i ^ 1);
     CHECK(cudaFree(x));
     return verdict(right);
 }

@@ -1,7 +1,8 @@
 // The host calls a function that exists on the device alone.
 //
+// sees:      PASS
 // tool:      --lint
-// message:   no matching function for call to 'square'
+// message:   call to __device__ function from __host__ function
 // line:      verdict(last == square
 // corrected: __host__ __device__ int square(int x)
 

@@ -1,7 +1,7 @@
 // An assertion in a kernel names the thread for which it does not hold.
 //
 // tool:      plain run
-// message:   block: \[0,0,0\], thread: \[63,0,0\] Assertion `x\[t\] < 63' failed
+// message:   block: \[0,0,0\], thread: \[63,0,0\] Assertion `x\[t\] < 63` failed
 // line:      assert(x[t] < 63)
 // corrected: h_x[i] = i % 63;
 

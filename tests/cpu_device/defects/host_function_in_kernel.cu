@@ -1,7 +1,8 @@
 // A kernel calls a function that exists on the host alone.
 //
+// sees:      PASS
 // tool:      --lint
-// message:   reference to __host__ function 'square' in __global__ function
+// message:   call to __host__ function from __global__ function
 // line:      x[threadIdx.x] = square
 // corrected: __device__ int square(int x)
 

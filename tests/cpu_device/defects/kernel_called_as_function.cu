@@ -1,5 +1,6 @@
 // A kernel called like a function, without a launch.
 //
+// sees:      killed by SIGSEGV
 // tool:      --lint
 // message:   call to global function 'fill' not configured
 // line:      MISTAKE

@@ -1,7 +1,7 @@
 // A thread waits in a loop for another thread of its block.
 //
 // tool:      plain run
-// message:   still runs after 2 seconds
+// message:   still runs after \d+ seconds
 // line:      CHECK(cudaDeviceSynchronize
 // corrected: __syncthreads();
 

@@ -68,7 +68,8 @@ store<<<1, 1>>>(result, -1);
 three \
 )")--"; store<<<1, 1>>>(result, 4); EXPECT(stored() == 4);
     const wchar_t* wide = LR"(<<<)"; const char16_t* u16 = uR"(")"; const char32_t* u32 = UR"(')";
-    store<<<1, 1>>>(result, int(wide[0] + u16[0] + u32[0])); EXPECT(stored() == '<' + '"' + '\'');
+    const auto* u8 = u8R"(")"; store<<<1, 1>>>(result, int(wide[0] + u16[0] + u32[0] + u8[0]));
+    EXPECT(stored() == '<' + '"' + '\'' + '"');
     const char* not_raw = "R"
         "(<<<"; const char* prefix_R = TEXT;
     store<<<1, 1>>>(result, int(std::strlen(raw) + std::strlen(marked) + std::strlen(lines)));
@@ -80,7 +81,7 @@ three \
     store<<<1, 1>>>(result, 7 /* ) >>> */); EXPECT(stored() == 7);
     int x = 256; x >>= 1; x <<= 2; x = x >> 1 << 3 >> 2; EXPECT(x == 512);
     Stream s; s << 1 << (2 < 3) << (4 >> 1); operator<< <int>(s, 5); EXPECT(s.value == 9);
-    EXPECT(std::strstr(__FILE__, "text.cu") && __LINE__ == 83);
+    EXPECT(std::strstr(__FILE__, "text.cu") && __LINE__ == 84);
     cudaFree(result);
     std::puts(failures ? "FAIL: some line is wrong" : "PASS");
     return failures != 0;

@@ -1,0 +1,1 @@
+#error "cub/block/block_reduce.cuh: CUB needs a GPU; put what uses it under #ifdef __CUDACC__"

@@ -1,0 +1,1 @@
+#error "cublas_v2.h: cuBLAS needs a GPU; put what uses it under #ifdef __CUDACC__"

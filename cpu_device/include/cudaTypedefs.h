@@ -1,0 +1,1 @@
+#error "cudaTypedefs.h: the driver API needs a GPU; put what uses it under #ifdef __CUDACC__"

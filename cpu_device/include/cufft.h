@@ -1,0 +1,1 @@
+#error "cufft.h: cuFFT needs a GPU; put what uses it under #ifdef __CUDACC__"

@@ -1,0 +1,1 @@
+#error "curand_kernel.h: cuRAND needs a GPU; put what uses it under #ifdef __CUDACC__"

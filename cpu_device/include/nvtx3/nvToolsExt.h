@@ -1,0 +1,1 @@
+#error "nvtx3/nvToolsExt.h: NVTX needs a GPU; put what uses it under #ifdef __CUDACC__"

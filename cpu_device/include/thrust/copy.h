@@ -1,0 +1,1 @@
+#error "thrust/copy.h: Thrust needs a GPU; put what uses it under #ifdef __CUDACC__"

@@ -1,0 +1,351 @@
+"""What each picture shows and what it says in words. Needs no matplotlib, so the book can ask."""
+
+import math
+from dataclasses import dataclass
+
+import results_reader as reader
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers: warm ones for the CPU and
+# what is slow on purpose, cool ones for the GPU. Each line has a marker of its own as well.
+ORANGE, VERMILLION = "#E69F00", "#D55E00"
+BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
+BLACK, GREY = "#222222", "#666666"
+
+
+@dataclass(frozen=True)
+class Line:
+    rows: str                   # the name of its rows
+    label: str                  # beside the line; {threads} comes from the context
+    colour: str
+    marker: str = ""
+    words: str = ""             # the label inside a sentence
+    best: bool = False          # rows<variant>, of which the fastest counts at each size
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    label: str
+    at: object                  # Row -> where it stands on this axis
+    tick: object                # Row -> what is written there
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str                   # the file is <chapter>_<name>.svg
+    title: str
+    y: str                      # "time", "rate", "share" (of the ceiling's rate) or "accesses"
+    lines: tuple
+    x: Axis | None = None       # None: bars, one a line, at the largest size that all lines have
+    every_size: bool = False    # bars: at every size that all lines have
+    ceiling: Line | None = None # for "share"
+    crossovers: tuple = ()      # (line of the CPU, line of the GPU)
+    marks_l2: bool = True
+
+
+# ---- the pictures -------------------------------------------------------------------------------
+
+def elements(row):
+    return row.elements
+
+
+def shape(row):
+    if len(row.sizes) > 1 and len(set(row.sizes)) == 1:
+        return f"{row.sizes[0]}{'²³'[len(row.sizes) - 2]}"
+    return "×".join(str(size) for size in row.sizes)
+
+
+VECTOR = Axis("elements in a vector", elements, lambda row: reader.exactly(row.elements))
+MATRIX = Axis("rows × columns", elements, shape)
+TENSOR = Axis("depth × rows × columns", elements, shape)
+BLOCK = Axis("threads a block", lambda row: row.named["block"],
+             lambda row: str(row.named["block"]))
+
+CPU_ONE = Line("cpu_one_thread", "CPU, one thread", ORANGE, "o", "one CPU thread")
+CPU_ALL = Line("cpu_all_threads", "CPU, {threads} threads", VERMILLION, "s",
+               "{threads} CPU threads")
+CEILING = Line("gpu_ceiling", "ceiling", GREY, best=True, dashed=True)
+FLOAT4 = Line("gpu_float4", "GPU, float4", BLUE, "D", "the float4 kernel alone")
+PAGEABLE = Line("gpu_with_transfers_pageable", "transfers, pageable", PURPLE, "v",
+                "the GPU with transfers from pageable memory")
+PINNED = Line("gpu_with_transfers_pinned", "transfers, pinned", GREEN, "^",
+              "the GPU with transfers from pinned memory")
+TORCH_ADD = Line("gpu_torch_add", "torch.add", GREEN, "^", best=True)
+TORCH_SIGMOID = Line("gpu_torch_sigmoid", "torch.sigmoid", GREEN, "^", best=True)
+
+ONE_THREAD = Line("gpu_one_thread", "GPU, one thread", PURPLE, "v", "one GPU thread")
+ONE_BLOCK = Line("gpu_one_block", "GPU, one block", BLUE, "D", "one block of GPU threads")
+ONE_BLOCK_TRIP = Line("gpu_one_block_with_transfers", "block and transfers", GREEN, "^",
+                      "the block with transfers")
+
+
+def each_with_each(cpu_lines, gpu_lines):
+    return tuple((cpu, gpu) for gpu in gpu_lines for cpu in cpu_lines)
+
+
+def in_both_forms(variant, label):
+    return (Line(f"gpu_scalar{variant}", f"scalar{label}", SKY),
+            Line(f"gpu_float4{variant}", f"float4{label}", BLUE))
+
+
+PICTURES = {
+    "01_vector_add": (
+        Picture("time", "Vector add: time of one run", "time",
+                (CPU_ONE, ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP), VECTOR,
+                crossovers=each_with_each((CPU_ONE,), (ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP))),
+        Picture("rate", "Vector add: bytes moved per second", "rate",
+                (CPU_ONE, ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP,
+                 Line("gpu_copy_ceiling", "ceiling: a copy", GREY, dashed=True)), VECTOR,
+                crossovers=each_with_each((CPU_ONE,), (ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP))),
+    ),
+    "02_error_checking": (
+        Picture("cost", "What checking costs: time of one launch on the host", "time",
+                (Line("gpu_launch_alone", "no check", SKY),
+                 Line("gpu_launch_get_last_error", "cudaGetLastError", BLUE),
+                 Line("gpu_launch_synchronize", "cudaDeviceSynchronize", PURPLE))),
+    ),
+    "03_thread_hierarchy": (
+        Picture("rate", "Vector add: bytes moved per second", "rate",
+                (CPU_ONE, CPU_ALL, FLOAT4, PAGEABLE, PINNED, CEILING), VECTOR,
+                crossovers=each_with_each((CPU_ONE, CPU_ALL), (FLOAT4, PAGEABLE, PINNED))),
+        Picture("ladder", "Vector add: one element a thread, or four", "share",
+                (Line("gpu_scalar", "one element", SKY),
+                 Line("gpu_grid_stride", "grid-stride loop", SKY),
+                 Line("gpu_four_scalars", "four elements", BLUE),
+                 Line("gpu_float4", "one float4", BLUE), TORCH_ADD), ceiling=CEILING),
+        Picture("blocks", "Vector add: how many threads a block", "share",
+                (Line("gpu_scalar_blocks", "one element a thread", SKY, "o"),
+                 Line("gpu_float4_blocks", "one float4 a thread", BLUE, "D")), BLOCK,
+                ceiling=CEILING, marks_l2=False),
+        Picture("cold", "Vector add: data that is not in the L2 cache", "rate",
+                (Line("gpu_ceiling_cold", "ceiling", GREY, best=True),
+                 Line("gpu_float4_cold", "one float4", BLUE),
+                 Line("gpu_torch_add_cold", "torch.add", GREEN, best=True)), every_size=True),
+    ),
+    "04_matrix_2d_3d": (
+        Picture("accesses", "What the first warp touches", "accesses",
+                (Line("matrix_columns_on_x", "Matrix, columns on x", BLUE),
+                 Line("matrix_rows_on_x", "Matrix, rows on x", VERMILLION),
+                 Line("tensor_columns_on_x", "Tensor, columns on x", BLUE),
+                 Line("tensor_depth_on_x", "Tensor, depth on x", VERMILLION))),
+        Picture("matrix", "Matrix add: which mapping?", "share",
+                (Line("gpu_matrix_columns_on_x", "columns on x", SKY, "o"),
+                 Line("gpu_matrix_rows_on_x", "rows on x", VERMILLION, "v"), FLOAT4, TORCH_ADD),
+                MATRIX, ceiling=CEILING),
+        Picture("tensor", "Tensor add: which mapping?", "share",
+                (Line("gpu_tensor_columns_on_x", "columns on x", SKY, "o"),
+                 Line("gpu_tensor_depth_on_x", "depth on x", VERMILLION, "v")), TENSOR,
+                ceiling=CEILING),
+        Picture("rate", "Matrix add: bytes moved per second", "rate",
+                (CPU_ONE, CPU_ALL,
+                 Line("cpu_one_thread_by_columns", "one thread, by columns", BLACK, "X"),
+                 FLOAT4, PAGEABLE, CEILING), MATRIX,
+                crossovers=each_with_each((CPU_ONE, CPU_ALL), (FLOAT4, PAGEABLE))),
+    ),
+    "05_device_functions": (
+        Picture("rate", "Sigmoid: bytes moved per second", "rate",
+                (CPU_ONE, CPU_ALL, FLOAT4, PAGEABLE, CEILING), VECTOR,
+                crossovers=each_with_each((CPU_ONE, CPU_ALL), (FLOAT4, PAGEABLE))),
+        Picture("share", "Sigmoid: share of the ceiling", "share",
+                (Line("gpu_scalar", "GPU, scalar", SKY, "o"), FLOAT4, TORCH_SIGMOID,
+                 Line("gpu_copy", "cudaMemcpyAsync", GREY, "s")), VECTOR, ceiling=CEILING),
+        Picture("variants", "Sigmoid: what the fast functions gain", "share",
+                (*in_both_forms("", ""), *in_both_forms("<__expf>", ", __expf"),
+                 *in_both_forms("<__fdividef>", ", __fdividef"),
+                 *in_both_forms("<use_fast_math>", ", -use_fast_math"),
+                 *in_both_forms("<tanh.approx>", ", tanh.approx")), every_size=True,
+                ceiling=CEILING),
+    ),
+}
+
+
+# ---- their numbers ------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: float
+    low: float
+    high: float
+    row: reader.Row
+
+
+def rows_of(line, results):
+    return results.best(line.rows) if line.best else results.named(line.rows)
+
+
+def points_of(picture, line, results):
+    """The points of one line, from left to right; of bars, from small to large."""
+    ceiling = {}
+    if picture.y == "share":
+        ceiling = {row.elements: row.bytes_per_second
+                   for row in rows_of(picture.ceiling, results)}
+    points = []
+    for row in rows_of(line, results):
+        values = [row.seconds, row.fastest, row.slowest]
+        if picture.y != "time":
+            if row.bytes is None:
+                continue
+            values = [row.bytes / seconds for seconds in values]
+        if picture.y == "share":
+            if row.elements not in ceiling:
+                continue
+            values = [value / ceiling[row.elements] for value in values]
+        x = picture.x.at(row) if picture.x else row.elements
+        points.append(Point(x, values[0], min(values), max(values), row))
+    return sorted(points, key=lambda point: point.x)
+
+
+def lines_of(picture, data):
+    """[(line, its points)]; a line for which there is nothing is left out."""
+    if picture.y == "accesses":
+        found = [(line, data.get(line.rows)) for line in picture.lines]
+    else:
+        found = [(line, points_of(picture, line, data)) for line in picture.lines]
+    return [(line, points) for line, points in found if points]
+
+
+def bars_of(picture, results):
+    """[(number of elements, [(line, point)])], the bars that stand together."""
+    groups = {}
+    for line, points in lines_of(picture, results):
+        for point in points:
+            groups.setdefault(point.x, []).append((line, point))
+    most = max(len(group) for group in groups.values())
+    complete = sorted((size, group) for size, group in groups.items() if len(group) == most)
+    return complete if picture.every_size else complete[-1:]
+
+
+def crossovers_of(picture, results):
+    """[(line of the CPU, line of the GPU, Crossover)] where both were timed."""
+    found = [(cpu, gpu, reader.crossover(results.named(cpu.rows), results.named(gpu.rows)))
+             for cpu, gpu in picture.crossovers]
+    return [(cpu, gpu, crossover) for cpu, gpu, crossover in found if crossover]
+
+
+def l2_bytes(context):
+    """The size of the GPU's L2 cache, where the results tell it."""
+    size = str(context.get("l2_bytes"))
+    return int(size) if size.isdigit() else None
+
+
+def end_of_l2(picture, results):
+    """How far the data of the GPU's rows fits its L2 cache: a place on the x axis, or None.
+
+    Infinity where all of it fits.
+    """
+    size = l2_bytes(results.context)
+    if not (picture.x and picture.marks_l2 and size):
+        return None
+    points = [point for line, points in lines_of(picture, results) for point in points
+              if line.rows.startswith("gpu_") and not line.dashed and point.row.bytes]
+    inside = [point for point in points if point.row.bytes <= size]
+    outside = [point for point in points if point.row.bytes > size]
+    if not inside or not outside:
+        return math.inf if inside else None
+    last = max(inside, key=lambda point: point.x)
+    first = min(outside, key=lambda point: point.x)
+    part = math.log(size / last.row.bytes) / math.log(first.row.bytes / last.row.bytes)
+    return last.x * (first.x / last.x) ** part
+
+
+def sectors_of(accesses):
+    """{number of a sector: {which of its floats: lane}}."""
+    sectors = {}
+    for lane, address in accesses:
+        sectors.setdefault(address // reader.SECTOR, {})[address % reader.SECTOR // 4] = lane
+    return dict(sorted(sectors.items()))
+
+
+# ---- their words --------------------------------------------------------------------------------
+
+def filled_in(text, context):
+    return text.format(threads=context.get("threads", "all"))
+
+
+def title_of(picture, data):
+    cpu_only = picture.y != "accesses" and not data.has_gpu
+    return picture.title + (" (CPU only)" if cpu_only else "")
+
+
+def crossovers_in_words(picture, results):
+    """One sentence for each line of the GPU."""
+    sentences = []
+    found = crossovers_of(picture, results)
+    for gpu in dict.fromkeys(gpu for _, gpu, _ in found):
+        against = [(filled_in(cpu.words, results.context), crossover)
+                   for cpu, line, crossover in found if line == gpu]
+        if len({crossover.when() for _, crossover in against}) == 1:
+            crossover = against[0][1]
+            joint = " or " if crossover.wins == "never" else " and "
+            against = [(joint.join(cpu for cpu, _ in against), crossover)]
+        parts = [f"than {cpu} {crossover.when()}" for cpu, crossover in against]
+        words = filled_in(gpu.words, results.context)
+        sentences.append(f"{words[0].upper()}{words[1:]} is faster {', '.join(parts)}.")
+    return sentences
+
+
+def left_out_in_words(picture, results):
+    """What the program left out of the rows that this picture is about, and why."""
+    left_out = {}
+    for full, why in results.skipped.items():
+        name, sizes, _ = reader.split_name(full)
+        if any(name == line.rows or (line.best and name.partition("<")[0] == line.rows)
+               for line in picture.lines):
+            left_out.setdefault(why, []).append("/".join([name, *map(str, sizes)]))
+    return [f"Left out: {', '.join(rows)} ({why})." for why, rows in left_out.items()]
+
+
+def accesses_in_words(accesses):
+    addresses = [address for _, address in sorted(accesses)]
+    apart = {after - before for before, after in zip(addresses, addresses[1:])}
+    distance = f"{min(apart):,} bytes apart" if len(apart) == 1 else "at uneven distances"
+    sectors, used = len(sectors_of(accesses)), 4 * len(set(addresses))
+    return (f"neighbouring lanes {distance}: {sectors} sectors, "
+            f"{reader.SECTOR * sectors:,} bytes moved, {used:,} used")
+
+
+def caption(picture, data):
+    """What the picture says in words: sentences, perhaps none."""
+    if picture.y == "accesses":
+        return [f"{line.label}: {accesses_in_words(accesses)}."
+                for line, accesses in lines_of(picture, data)]
+    sentences = crossovers_in_words(picture, data)
+    if end_of_l2(picture, data) == math.inf:
+        sentences.append("All this data fits in the GPU's L2 cache.")
+    return sentences + left_out_in_words(picture, data)
+
+
+# ---- what there is of a machine -----------------------------------------------------------------
+
+def file_name(chapter, picture):
+    return f"{chapter}_{picture.name}.svg"
+
+
+def drawable(machine, chapter, results=reader.RESULTS, bad=None):
+    """[(picture, its data, whether the program is still the same)] of what results there are.
+
+    A file that cannot be used is an error, or, given a list `bad`, left out and added to it.
+    """
+    found = []
+    timed = reader.load(machine, chapter, results, bad)
+    for picture in PICTURES[chapter]:
+        if picture.y == "accesses":
+            path = reader.accesses_file(machine, chapter, results)
+            data = reader.read_or_note(path, bad, reader.read_accesses)
+            current = reader.is_output_of_this_program(path, chapter)
+        else:
+            data = timed
+            current = timed is not None and reader.times_this_program(timed, chapter)
+        if data is not None and lines_of(picture, data):
+            found.append((picture, data, current))
+    return found
+
+
+def pictures(machine, chapter, results=reader.RESULTS):
+    """For the book: (file name, title, caption, whether it is current) of a chapter's pictures."""
+    if chapter not in PICTURES:
+        return []
+    return [(file_name(chapter, picture), title_of(picture, data),
+             " ".join(caption(picture, data)), current)
+            for picture, data, current in drawable(machine, chapter, results)]

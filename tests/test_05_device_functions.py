@@ -1,0 +1,276 @@
+"""Chapter 5: the sigmoid in its limits, to its digits, and the compiler's words as the text has them."""
+
+import math
+import re
+
+import pytest
+from conftest import DEVICE, NVCC, REPOSITORY, mutate, need, not_run, run
+
+CHAPTER = REPOSITORY / "05_device_functions" / "device_functions.cu"
+TEXT = CHAPTER.read_text(encoding="utf-8")
+USAGE = "[n]   (sizes in decimal digits)"
+ON_GPU_ONLY = ["use_fast_math", "tanh.approx"]
+VARIANTS = ["expf", "__expf", "__fdividef"] + (ON_GPU_ONLY if DEVICE == "gpu" else [])
+
+
+def edited(function, old, new):
+    """The chapter with one edit, which must match exactly once in the function."""
+    start = TEXT.index(function)
+    end = TEXT.index("\n}\n", start)
+    return TEXT[:start] + mutate(TEXT[start:end], old, new) + TEXT[end:]
+
+
+@pytest.fixture(scope="module")
+def program(build_program):
+    return build_program(CHAPTER)
+
+
+def shares(lines):
+    """name -> how much of its tolerance an element used at most, for the lines that `agree` printed."""
+    found = [re.fullmatch(r"(.{13}) largest difference from double precision: (\S+) of the allowed", line)
+             for line in lines]
+    return [(match.group(1).strip(), float(match.group(2))) for match in found if match]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 1027, 100003])
+def test_sizes(program, n):
+    result = run([program, str(n)])
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert lines[-1] == "PASS"
+    assert f"sigmoid of a vector of {4 * n} bytes, on " in lines[6]
+    found = shares(lines)
+    assert [name for name, _ in found] == ["CPU"] + [name for variant in VARIANTS
+                                                    for name in (variant, "with float4")]
+    assert all(0 <= share <= 1 for _, share in found)
+    assert sum(line.startswith("  in ulp ") for line in lines) == 1 + len(VARIANTS)
+
+
+def test_no_elements(program):
+    result = run([program, "0"])
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0
+    assert lines[6].startswith("sigmoid of a vector of 0 bytes, on ")
+    assert shares(lines) == []
+    assert lines[-1] == "PASS"
+
+
+def test_default_is_a_prime(program):
+    assert run([program]).stdout == run([program, "1000003"]).stdout
+
+
+@pytest.mark.parametrize("arguments", [["abc"], ["-3"], ["1e6"], ["0x10"], [""], ["1000000000000000000000"],
+                                       ["5", "6"]], ids=repr)
+def test_what_is_no_size(program, arguments):
+    result = run([program, *arguments])
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].endswith(USAGE)
+
+
+@pytest.mark.parametrize("n", ["200000000000", "18446744073709551615"])
+def test_more_host_memory_than_there_is(program, n):
+    result = run([program, n], timeout=10)
+    assert result.returncode == 1
+    assert result.stdout.startswith("FAIL: needs ")
+
+
+# The numbers.
+
+def test_where_the_two_forms_break(program):
+    rows = [line.split() for line in run([program, "0"]).stdout.splitlines()[1:6]]
+    table = {float(x): (float(first), float(second)) for x, first, second in rows}
+    assert table[-89][0] == 0 and 2.2e-39 < table[-89][1] < 2.3e-39
+    assert 6.0e-39 < table[-88][0] < 6.1e-39 and 6.0e-39 < table[-88][1] < 6.1e-39
+    assert table[0] == (0.5, 0.5)
+    assert table[88] == (1, 1)
+    assert table[89][0] == 1 and math.isnan(table[89][1])
+
+
+def test_the_special_values_are_all_there():
+    values = re.search(r"special = \{([^}]*)\}", TEXT).group(1)
+    assert {value.strip() for value in values.split(",")} == {
+        "0", "-0.0f", "17", "-17", "88", "-88", "89", "-89", "1000", "-1000", "FLT_MAX", "-FLT_MAX", "FLT_MIN",
+        "-FLT_MIN", "INFINITY", "-INFINITY"}
+
+
+PRINT_SPECIAL = """            if (launch == v.one)
+                for (size_t i = 0; i < special.size(); ++i)
+                    std::printf("special %s %a %a\\n", v.name, x[i], y[i]);
+"""
+
+
+def test_the_limits(build_program):
+    """What the kernels give for the special values, printed by an edited program and judged here."""
+    source = edited("bool check(", "            sigmoid_gpu(launch, n, x.data(), y.data());\n",
+                    "            sigmoid_gpu(launch, n, x.data(), y.data());\n" + PRINT_SPECIAL)
+    result = run([build_program(source, name="device_functions"), "1000"])
+    assert result.returncode == 0, result.stdout
+    found = re.findall(r"^special (\S+) (\S+) (\S+)$", result.stdout, re.M)
+    assert len(found) == 16 * len(VARIANTS)
+    for name, x, y in found:
+        x, y = float.fromhex(x), float.fromhex(y)
+        assert 0 <= y <= 1
+        if name == "tanh.approx":
+            assert abs(y - (0.5 if abs(x) < 1e-30 else float(x > 0))) <= 2**-11
+        elif abs(x) < 1e-30:
+            assert y == 0.5
+        elif x > 0:
+            assert 1 - 2**-23 <= y <= 1
+        elif x < -80:
+            assert y < 2**-126
+        else:
+            assert x == -17 and abs(y / 4.1399377e-08 - 1) < 1e-5
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="what a GPU reaches is in the committed results")
+def test_ulps_on_the_cpu(program):
+    """The C library's expf is right to a rounding, so the sigmoid is within three ulp everywhere."""
+    for line in run([program]).stdout.splitlines():
+        if line.startswith("  in ulp "):
+            assert all(0.4 < float(ulps) < 3.5 for ulps in re.findall(r"[\d.]+(?= (?:below|above))", line))
+
+
+# Mistakes, each with the sizes at which it shows.
+
+SIGMOID = "__host__ __device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }"
+SCALAR, FOUR = "__global__ void apply(", "__global__ void apply_float4("
+MISTAKES = {
+    "the kernel is empty": (SCALAR, "y[i] = function(x[i])", "(void)x, (void)y", [1, 1000]),
+    "the kernel leaves out the last element": (SCALAR, "i < n", "i + 1 < n", [1, 1000]),
+    "the kernel takes the next element": (SCALAR, "function(x[i])", "function(x[(i + 1) % n])", [2, 1000]),
+    "the last block is left out": ("void launch(", "(n + 255) / 256", "(n / 256 + !(n / 256))", [1000]),
+    "a block of 2048 threads": ("void launch(", "(n + 255) / 256, 256", "(n + 2047) / 2048, 2048", [1000]),
+    "float4: the tail is forgotten": (FOUR, "j < n", "j + 4 < n", [1, 1003]),
+    "float4: two of the four exchanged": (
+        FOUR, "function(v.x), function(v.y)", "function(v.y), function(v.x)", [1000]),
+    "float4: a quarter of the blocks": ("void launch_float4(", "(n + 1023) / 1024", "(n + 4095) / 4096", [2000]),
+    "a NaN in the middle": (SCALAR, "function(x[i])", "i == n / 2 ? NAN : function(x[i])", [1, 1000]),
+    "an Inf in the middle": (FOUR, "y[j] = function(x[j])", "y[j] = INFINITY", [3, 1003]),
+    "the input is not copied": (
+        "void sigmoid_gpu(", "    CUDA_CHECK(cudaMemcpy(d_x, x, bytes, cudaMemcpyHostToDevice));\n", "", [1000]),
+    "the result is not copied back": (
+        "void sigmoid_gpu(", "    CUDA_CHECK(cudaMemcpy(y, d_y, bytes, cudaMemcpyDeviceToHost));\n", "", [1000]),
+}
+FORMULAS = {
+    "the second form": "{ return expf(x) / (1 + expf(x)); }",
+    "the wrong sign": "{ return 1 / (1 + expf(x)); }",
+    "a millionth too large": "{ return 1.000001f / (1 + expf(-x)); }",
+    "a clamp that swallows NaN": "{ return 1 / (1 + expf(-fminf(fmaxf(x, -100), 100))); }",
+    "cut off at 16": "{ return x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x)); }",
+}
+
+
+def fails(program, sizes):
+    for n in sizes:
+        result = run([program, str(n)])
+        assert result.returncode != 0, f"n = {n}:\n{result.stdout}"
+        assert "PASS" not in result.stdout
+        assert result.stdout.splitlines()[-1].startswith("FAIL: ") or "cudaError" in result.stderr
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_does_not_pass(build_program, mistake):
+    function, old, new, sizes = MISTAKES[mistake]
+    fails(build_program(edited(function, old, new), name="device_functions"), sizes)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_wrong_formula_does_not_pass(build_program, formula):
+    source = mutate(TEXT, SIGMOID, SIGMOID[:SIGMOID.index("{")] + FORMULAS[formula])
+    fails(build_program(source, name="device_functions"), [100003])
+
+
+def test_a_nan_that_is_lost_is_found_though_the_cpu_loses_it_too(build_program):
+    source = mutate(TEXT, SIGMOID, SIGMOID[:SIGMOID.index("{")] + FORMULAS["a clamp that swallows NaN"])
+    result = run([build_program(source, name="device_functions"), "1000"])
+    assert result.stdout.splitlines()[-1].startswith("FAIL: expf: NaN became ")
+
+
+@pytest.mark.skipif(DEVICE != "gpu", reason="-use_fast_math is an option of nvcc")
+def test_built_with_use_fast_math_it_fails(build_program):
+    fails(build_program(CHAPTER, flags=("-use_fast_math",)), [1000003])
+
+
+# What the text says of the compiler.
+
+def nvcc(folder, source, *flags):
+    """Compiles the source into program.out."""
+    if not NVCC:
+        not_run("no nvcc here")
+    (folder / "program.cu").write_text(source, encoding="utf-8")
+    return run([NVCC, "-arch=sm_75", *flags, "program.cu", "-o", "program.out"], cwd=folder, timeout=120)
+
+
+APPLY = re.search(r"^// (__global__ void apply_sigmoid.*?)^// ```", TEXT, re.M | re.S).group(1).replace("// ", "")
+SAID = [
+    ("float sigmoid(float x) { return 1 / (1 + expf(-x)); }\n" + APPLY,
+     ['error: calling a __host__ function("sigmoid(float)") from a __global__ function("apply_sigmoid") is not allowed',
+      'error: identifier "sigmoid" is undefined in device code']),
+    ("__device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }\nint main() { return sigmoid(1); }",
+     ['error: calling a __device__ function("sigmoid(float)") from a __host__ function("main") is not allowed']),
+    ("__global__ void kernel() {}\nint main() { kernel(); }", ["error: a __global__ function call must be configured"]),
+    ("__global__ int kernel() { return 0; }", ["error: a __global__ function must have a void return type"]),
+    ("float log_message(float);\n__host__ __device__ float sigmoid(float x) { return log_message(x); }\n" + APPLY,
+     ['warning #20011-D: calling a __host__ function("log_message(float)") from a __host__ __device__ '
+      'function("sigmoid") is not allowed']),
+]
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_the_compiler_says_what_the_text_quotes(case, tmp_path):
+    source, messages = SAID[case]
+    prose = " ".join(line[2:].strip() for line in TEXT.splitlines() if line.startswith("//"))
+    result = nvcc(tmp_path, source, "-c")
+    assert (result.returncode != 0) == messages[0].startswith("error")
+    for message in messages:
+        assert message in result.stdout + result.stderr
+        assert message in prose
+
+
+def test_a_kernel_that_calls_what_is_missing_comes_out_empty(tmp_path):
+    nvcc(tmp_path, SAID[-1][0], "-ptx")
+    code = re.search(r"^\{(.*?)^\}", (tmp_path / "program.out").read_text(), re.M | re.S).group(1)
+    assert re.findall(r"^\s+([a-z]\S*)", code, re.M) == ["ret;"]
+
+
+def instructions(folder, kernel):
+    """The instructions of apply<kernel> from the load of x to the store of y, without their operands."""
+    text = (folder / "program.out").read_text()
+    code = re.search(rf"\.entry _Z5apply\w*\d{kernel}f\w*\(.*?^\}}", text, re.M | re.S).group(0)
+    names = re.findall(r"^\s+([a-z]\w*(?:\.\w+)+)", code, re.M)
+    return [name for name in names[names.index("ld.global.f32"):] if name.endswith(".f32")]
+
+
+def test_the_row_for_use_fast_math_runs_what_that_option_makes(tmp_path):
+    assert nvcc(tmp_path, TEXT, "-ptx").returncode == 0
+    written = instructions(tmp_path, "sigmoid_use_fast_math")
+    plain = instructions(tmp_path, "sigmoid")
+    assert nvcc(tmp_path, TEXT, "-ptx", "-use_fast_math").returncode == 0
+    assert instructions(tmp_path, "sigmoid") == written
+    assert "ex2.approx.ftz.f32" in written and "rcp.approx.ftz.f32" in written
+    assert plain != written
+
+
+def test_no_hidden_double_precision(tmp_path):
+    assert nvcc(tmp_path, TEXT, "-ptx").returncode == 0
+    assert ".f64" not in (tmp_path / "program.out").read_text()
+    hidden = mutate(TEXT, SIGMOID, SIGMOID.replace("1 / (1 +", "1.0 / (1.0 +"))
+    assert nvcc(tmp_path, hidden, "-ptx").returncode == 0
+    assert ".f64" in (tmp_path / "program.out").read_text()
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_lint_finds_without_nvcc_what_the_text_says_it_finds(case, tmp_path):
+    need("clang++")
+    source = tmp_path / "mistake.cu"
+    source.write_text(SAID[case][0], encoding="utf-8")
+    result = run([REPOSITORY / "cpu_device" / "run", "--lint", source], timeout=120)
+    assert result.returncode != 0
+    assert re.search(r"mistake\.cu:\d+:\d+: error: ", result.stdout + result.stderr)
+
+
+def test_lint_has_nothing_to_say_about_the_chapter():
+    need("clang++")
+    result = run([REPOSITORY / "cpu_device" / "run", "--lint", CHAPTER], timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr

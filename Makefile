@@ -15,6 +15,7 @@ make run             build and run every chapter, and count what passed
 make run-01          one of them; ARGS="100" goes to the program
 make build, build-01 compile only; with DEVICE=gpu this needs nvcc and no GPU
 make bench, bench-01 check, then time; results go to plots/results/
+make plots           draw plots/pictures/ from plots/results/
 make sanitize        look for memory faults, races and misuse; sanitize-01: in one
 make test            what continuous integration runs; ARGS="-k words" selects
 make info            what was found here, what was chosen, what to do about the rest
@@ -186,6 +187,16 @@ bench: benchmark-library $(programs) $(benches)
 $(numbers:%=bench-%): bench-%: benchmark-library $$(call program,$$*) \
     $$(call program,$$*)_bench
 	$(call one,sh make/bench $(call chapter,$*))
+
+# Everything is drawn, or what belongs to a machine that is named.
+ifeq ($(origin MACHINE),undefined)
+drawn :=
+else
+drawn := $(MACHINE)
+endif
+.PHONY: plots
+plots:
+	@python=$$(sh make/setup python matplotlib) && "$$python" plots/plot.py $(drawn)
 
 # The CPU device has builds of its own for this.
 .PHONY: sanitize $(numbers:%=sanitize-%)

@@ -65,7 +65,7 @@ __global__ void add_one_block(const float* a, const float* b, float* c)
 //
 // The call of a kernel is a *launch*: `<<<1, n>>>` asks for one block of n threads. First we
 // fill the result with bytes of 0xFF, which read as NaN, *not a number*: an element that no
-// thread writes cannot pass for one that was computed. Every CUDA call returns a code, and
+// thread writes cannot pass for one that was computed. Every CUDA call returns a code;
 // `CUDA_CHECK` (like all helpers, under *Plumbing* at the end) stops at the first failure.
 
 #define CUDA_CHECK(call) check_cuda(call, #call, __FILE__, __LINE__)
@@ -105,11 +105,11 @@ void vector_add_gpu(bool one_block, size_t n, const float* a, const float* b, fl
 //
 // ## Do they agree?
 //
-// To the last bit: the sum of two floats is rounded once, by the same rule on both sides. The
-// inputs repeat at different lengths, so a kernel that reads the wrong element is found out.
+// To the last bit: both sides round the sum of two floats once, by the same rule. The inputs
+// are never 0, and repeat at different lengths, so that whoever reads amiss is found out.
 
-float a_at(size_t i) { return (i % 1009) / 1009.0f; }
-float b_at(size_t i) { return (i % 997) / 997.0f; }
+float a_at(size_t i) { return (i % 1009 + 1) / 1009.0f; }
+float b_at(size_t i) { return (i % 997 + 1) / 997.0f; }
 
 bool read_sizes(int argc, char** argv, std::initializer_list<size_t*> sizes);
 int usage(const char* program, const char* arguments);

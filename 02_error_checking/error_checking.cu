@@ -417,8 +417,8 @@ void visit_gallery(cudaError_t refused)
 // for that many elements: a tool must find nothing there. With the name of a mistake it makes
 // that one, and the tool must find it.
 
-float a_at(size_t i) { return (i % 1009) / 1009.0f; }
-float b_at(size_t i) { return (i % 997) / 997.0f; }
+float a_at(size_t i) { return (i % 1009 + 1) / 1009.0f; }
+float b_at(size_t i) { return (i % 997 + 1) / 997.0f; }
 
 bool read_sizes(int argc, char** argv, std::initializer_list<size_t*> sizes);
 int usage(const char* program, const char* arguments);

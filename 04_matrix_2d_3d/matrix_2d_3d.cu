@@ -371,8 +371,8 @@ void launch_float4(Shape s, const float* d_a, const float* d_b, float* d_c)
 // One mistake no check of `C = A + B` can see: an index that visits every element once, but in
 // another order than was meant. The sums are right. Only the clock shows it, and the picture.
 
-float a_at(size_t z, size_t y, size_t x) { return (z % 101 * 211 + y % 211) * 307 + x % 307; }
-float b_at(size_t z, size_t y, size_t x) { return (z % 103 * 199 + y % 199) * 311 + x % 311; }
+float a_at(size_t z, size_t y, size_t x) { return (z % 101 * 211 + y % 211) * 307 + x % 307 + 1; }
+float b_at(size_t z, size_t y, size_t x) { return (z % 103 * 199 + y % 199) * 311 + x % 311 + 1; }
 
 void fill(Shape s, std::vector<float>& a, std::vector<float>& b)
 {

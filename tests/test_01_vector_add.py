@@ -121,7 +121,7 @@ def test_emptied_kernels_with_the_right_answer_already_on_the_host(build_program
     source = mutate(mutate(source, THREAD, "}\n\n// ## A thread for each element"), BLOCK, "")
     result = run([build_program(source, name="vector_add"), "1000"])
     assert result.returncode == 1
-    assert re.match("FAIL: one thread: element 0: GPU -?nan, CPU 0", result.stdout.splitlines()[-1])
+    assert re.match("FAIL: one thread: element 0: GPU -?nan, CPU 0.00", result.stdout.splitlines()[-1])
 
 
 def test_the_block_that_is_too_large_is_named(build_program):

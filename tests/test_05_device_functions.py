@@ -144,7 +144,7 @@ MISTAKES = {
     "float4: the tail is forgotten": (FOUR, "j < n", "j + 4 < n", [1, 1003]),
     "float4: two of the four exchanged": (
         FOUR, "function(v.x), function(v.y)", "function(v.y), function(v.x)", [1000]),
-    "float4: a quarter of the blocks": ("void launch_float4(", "(n + 1023) / 1024", "(n + 4095) / 4096", [2000]),
+    "float4: a quarter of the blocks": ("void launch_float4(", "(n + 511) / 512", "(n + 2047) / 2048", [2000]),
     "a NaN in the middle": (SCALAR, "function(x[i])", "i == n / 2 ? NAN : function(x[i])", [1, 1000]),
     "an Inf in the middle": (FOUR, "y[j] = function(x[j])", "y[j] = INFINITY", [3, 1003]),
     "the input is not copied": (

@@ -61,7 +61,4 @@ cudaError_t run(Launch& launch);
 void catch_faults();
 void prepare_signal_stack();
 
-// What kernels have printed goes to standard output.
-void flush_prints();
-
 }  // namespace cpu_device

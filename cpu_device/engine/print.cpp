@@ -2,8 +2,9 @@
 // they get to the C library. A kernel's output is kept until the host waits for the kernel, as on
 // a GPU, and takes no lock that a kernel that faults would never give back.
 
-#include "engine.h"
-#include "sanitizers.h"
+#include "print.h"
+
+#include "worker.h"
 
 #include <algorithm>
 #include <cstdarg>

@@ -1,4 +1,5 @@
 #include "engine.h"
+#include "print.h"
 #include "settings.h"
 
 #include <algorithm>

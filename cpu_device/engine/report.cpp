@@ -80,6 +80,11 @@ void fail_kernel(cudaError_t error, const char* format, ...)
     leave_kernel(error);
 }
 
+void end_kernel(cudaError_t error, const char* what)
+{
+    fail_kernel(error, "%s", what);
+}
+
 void report_early_return(const Worker& w)
 {
     say("%s: %u of %u threads passed the barrier on line %u; the other %u returned without it",

@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <thread>
+#include <sched.h>
 #include <unistd.h>
 
 namespace cpu_device {
@@ -49,10 +48,20 @@ bool is_on(const char* name)
 size_t memory_by_default()
 {
     double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
-    double container = 0;
-    if (std::ifstream("/sys/fs/cgroup/memory.max") >> container && container < there)
-        there = container;
+    if (FILE* const limit = std::fopen("/sys/fs/cgroup/memory.max", "r")) {
+        double container = 0;
+        if (std::fscanf(limit, "%lf", &container) == 1)
+            there = std::min(there, container);
+        std::fclose(limit);
+    }
     return size_t(std::min(double(size_t(2) << 30), there / 2));
+}
+
+// That this process may use
+unsigned cores()
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? unsigned(CPU_COUNT(&set)) : 1;
 }
 
 Settings read()
@@ -60,8 +69,8 @@ Settings read()
     Settings s;
     s.memory = number("CPU_DEVICE_MEMORY", memory_by_default(), 1, 1ull << 46, "a number of bytes");
     s.timeout = number("CPU_DEVICE_TIMEOUT", s.timeout, 0, 1'000'000, "a number of seconds");
-    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
-    s.workers = number("CPU_DEVICE_WORKERS", cores, 1, max_workers, "a number from 1 to 24");
+    s.workers = number("CPU_DEVICE_WORKERS", std::min(cores(), max_workers), 1, max_workers,
+                       "a number from 1 to 24");
     if (asan || tsan)
         s.workers = 1;
     s.blocking = is_on("CUDA_LAUNCH_BLOCKING");

@@ -8,10 +8,9 @@
 #include "settings.h"
 
 #include <csignal>
-#include <fstream>
+#include <cstdio>
 #include <mutex>
 #include <set>
-#include <string>
 #include <thread>
 
 namespace cpu_device {
@@ -38,13 +37,15 @@ void on_wake_up(int)
 
 bool is_debugged()
 {
-    std::ifstream status("/proc/self/status");
-    std::string word;
     int tracer = 0;
-    while (status >> word)
-        if (word == "TracerPid:")
-            return status >> tracer && tracer != 0;
-    return false;
+    if (FILE* const status = std::fopen("/proc/self/status", "r")) {
+        char line[256];
+        while (std::fgets(line, sizeof line, status)
+               && std::sscanf(line, "TracerPid: %d", &tracer) != 1) {
+        }
+        std::fclose(status);
+    }
+    return tracer != 0;
 }
 
 class Watchdog {

@@ -156,6 +156,10 @@ void end_launch(Worker& w);
 // Leaves the kernel: the block ends with this error.
 [[noreturn]] void leave_kernel(cudaError_t error);
 
+// The same, after a line that says who it was and what it did.
+[[noreturn]] void fail_kernel(cudaError_t error, const char* format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 // Called by the running thread, after putting itself where somebody will find it.
 void wait();
 

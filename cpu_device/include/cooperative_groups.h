@@ -231,7 +231,8 @@ public:
 __device__ inline thread_group tiled_partition(const thread_group& group, unsigned lanes)
 {
     if (lanes == 0 || lanes > 32 || (lanes & (lanes - 1)) || lanes > group.size())
-        cpu_device::fail_kernel(cudaErrorLaunchFailure, "asks for a tile of %u threads", lanes);
+        cpu_device::end_kernel(cudaErrorLaunchFailure,
+                               "asks for a tile that is larger than the group, or no power of two");
     const unsigned lane = cpu_device::lane();
     const unsigned tile = ((lanes < 32 ? 1u << lanes : 0) - 1) << lane / lanes * lanes;
     thread_group part = group;
@@ -245,7 +246,7 @@ public:
     __device__ static bool is_valid() { return false; }
     [[noreturn]] __device__ static void sync()
     {
-        cpu_device::fail_kernel(cudaErrorNotSupported, "calls grid.sync(), which needs a GPU");
+        cpu_device::end_kernel(cudaErrorNotSupported, "calls grid.sync(), which needs a GPU");
     }
     __device__ static unsigned long long num_threads()
     {

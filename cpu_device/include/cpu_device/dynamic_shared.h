@@ -3,17 +3,19 @@
 
 #pragma once
 
+#include "words.h"
+
 namespace cpu_device {
 
-void* dynamic_shared();
+__device__ void* dynamic_shared();
 
 template <class T>
 struct dynamic_shared_view {
-    operator T*() const { return static_cast<T*>(dynamic_shared()); }
+    __device__ operator T*() const { return static_cast<T*>(dynamic_shared()); }
 
     // For casts: `(float4*)name` reads the same bytes as another type.
     template <class U>
-    explicit operator U*() const
+    __device__ explicit operator U*() const
     {
         return static_cast<U*>(dynamic_shared());
     }

@@ -3,6 +3,7 @@
 
 #include "runtime_types.h"
 #include "vector_types.h"
+#include "words.h"
 
 namespace cpu_device {
 
@@ -36,11 +37,10 @@ cudaError_t submit(Launch* launch);
 // threadIdx is set. False when none is left to start.
 bool next_thread();
 
-void* dynamic_shared();
+__device__ void* dynamic_shared();
 
-// Ends the running kernel with this error, after one line that says why and where.
-[[noreturn]] void fail_kernel(cudaError_t error, const char* format, ...)
-    __attribute__((format(printf, 2, 3)));
+// Ends the running kernel with this error, after a line that says who it was and what it did.
+[[noreturn]] __device__ void end_kernel(cudaError_t error, const char* what);
 
 cudaError_t copy_to_symbol(void* symbol, size_t symbol_bytes, const void* from, size_t bytes,
                            size_t offset, cudaMemcpyKind kind, bool async, cudaStream_t stream);

@@ -403,8 +403,15 @@ void visit_gallery(cudaError_t refused)
 // ```
 //
 // ```
-// ⟨compute-sanitizer report of ./error_checking illegal-address⟩
+// ========= Invalid __global__ read of size 4 bytes
+// =========     at differences(const float *, float *)+0x90 in error_checking.cu:316
+// =========     by thread (0,0,0) in block (0,0,0)
+// =========     Access to 0x7f6fc27ffffc is out of bounds
+// =========     and is 17,041,456,637 bytes after the nearest allocation at 0x7f6bcac00000 of
+//               size 512 bytes
 // ```
+//
+// (The tool stops the kernel in its own way: the program is told `cudaErrorLaunchFailure`.)
 //
 // It also sees what the device lets pass. The device knows only whether there is memory at an
 // address, and behind the end of one allocation there may be another. The tool knows where
@@ -561,10 +568,9 @@ BENCHMARK(gpu_launch_synchronize)->MinTime(0.1)->UseManualTime()->Unit(benchmark
 BENCHMARK(cpu_one_thread)->MinTime(0.1)->Unit(benchmark::kMicrosecond);
 BENCHMARK_MAIN();
 
-// On the H200 a launch alone takes ⟨h200: µs, gpu_launch_alone⟩. `cudaGetLastError` reads a
-// variable of the host; with it a launch takes ⟨h200: µs, gpu_launch_get_last_error⟩. With a
-// synchronise it takes ⟨h200: µs, gpu_launch_synchronize⟩: the host waits for the device, and
-// then the device for the host. The CPU adds the same piece in ⟨h200: µs, cpu_one_thread⟩.
+// On the H200 a launch alone takes 3.4 µs. `cudaGetLastError` reads a variable of the host; with
+// it a launch takes 3.5 µs. With a synchronise it takes 8.8 µs: the host waits for the device,
+// and then the device for the host. The CPU adds the same piece in 0.10 µs.
 
 #endif
 

@@ -97,11 +97,10 @@ void vector_add_gpu(bool one_block, size_t n, const float* a, const float* b, fl
     CUDA_CHECK(cudaFree(d_c));
 }
 
-// A launch only asks: it returns at once, and the kernel runs later. `cudaDeviceSynchronize`
-// waits until the device has done all that it was asked. The result does not need it: unless
-// told otherwise the device works in order, so the copy back begins when the kernel has
-// ended, and returns when `c` is filled. We wait so that a kernel that fails is reported
-// here, not by the next call. Before a look at the clock we would have to wait.
+// A launch only asks: it returns at once, and the kernel runs later. `cudaDeviceSynchronize` waits
+// until all that was asked is done. The result does not need it: unless told otherwise the device
+// works in order, so the copy back begins when the kernel has ended, and returns when `c` is full.
+// We wait to hear of a failure here, not from the next call. A look at a clock would need it too.
 //
 // ## Do they agree?
 //

@@ -146,7 +146,8 @@ STRIDE = "i < n; i += stride)"
 FOUR = "            c[i] = x[k] + y[k];"
 TAIL = "            for (size_t tail = 4 * i; tail < n; ++tail)"
 QUAD = "make_float4(x[k].x + y[k].x, x[k].y + y[k].y,"
-BLOCKS = "    const unsigned blocks = (n + elements_a_block - 1) / elements_a_block;"
+BLOCKS = """    const unsigned blocks = (n + elements_a_block - 1) / elements_a_block;
+    kernel<<<blocks, threads_a_block>>>"""
 PLACE = "        places[i] = {blockIdx.x, threadIdx.x, threadIdx.x / warpSize, sm};"
 
 MISTAKES = {
@@ -166,7 +167,7 @@ MISTAKES = {
     "a NaN in the middle": (
         ADD, ADD.replace("b[i];", "b[i];\n    if (i == n / 2)\n        c[i] = NAN;"), [1, 1000]),
     "blocks of 2048 threads": (
-        "add, 1, {32, 64, 128, 256, 512, 1024}", "add, 1, {32, 64, 128, 256, 512, 2048}", [1000]),
+        "sweep = {32, 64, 128, 256, 512, 1024}", "sweep = {32, 64, 128, 256, 512, 2048}", [1000]),
     "a thread writes down its number in the grid": (
         PLACE, PLACE.replace(", threadIdx.x,", ", unsigned(i),"), [65, 500]),
     "a warp of 16 threads": (PLACE, PLACE.replace("warpSize", "16"), [17, 500]),

@@ -62,7 +62,7 @@ def time_case(torch, problem, sizes, cold):
     """[(how, calls timed in each repetition, [seconds a call])], called and from a CUDA graph.
 
     The host is part of the first, as it is of our own kernels' times. In a CUDA graph the launches
-    are prepared, so that the host's part vanishes. Whichever is faster is PyTorch's figure.
+    are prepared, so that the host's part vanishes: that is how our own cold rows are timed.
     """
     call, moved = problem(torch, sizes)
     calls = [call] + [problem(torch, sizes)[0]

@@ -301,6 +301,14 @@ void run_block(Worker& w, unsigned long long block)
 
     if (w.error == cudaSuccess && w.live)
         w.error = report_stuck(w);
+#ifdef CPU_DEVICE_TSAN
+    // Threads that were stopped on their way have not released what they did.
+    for (unsigned thread = 0; w.error && thread < w.threads; ++thread) {
+        __tsan_switch_to_fiber(w.fibers[own_fiber(w, thread)]->tsan_fiber, 1);
+        release(&w.end_token);
+    }
+    __tsan_switch_to_fiber(w.home.tsan_fiber, 1);
+#endif
     close_shared_memory(w);
 }
 

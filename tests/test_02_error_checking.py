@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import DEVICE, REPOSITORY, mutate, run
+from conftest import DEVICE, REPOSITORY, mutate, need, run
 
 CHAPTER = REPOSITORY / "02_error_checking" / "error_checking.cu"
 TEXT = CHAPTER.read_text(encoding="utf-8")
@@ -247,3 +247,68 @@ def test_an_edit_that_must_not_pass(build_program, mistake):
     assert result.returncode == 1, result.stdout + result.stderr
     assert "PASS" not in result.stdout
     assert result.stdout.splitlines()[-1].startswith("FAIL: ") or "cudaError" in result.stderr
+
+
+# What the tools make of the gallery: the errors that it names, no more and no fewer.
+
+READ = "Invalid __global__ read of size 4 bytes"
+MEMCHECK = {
+    "too-many-threads": {"refused: cudaLaunchKernel", "refused: cudaGetLastError"},
+    "zero-blocks": {"refused: cudaLaunchKernel", "refused: cudaGetLastError"},
+    "wrong-direction": {"cudaErrorInvalidValue: cudaMemcpy"},
+    "out-of-memory": {"cudaErrorMemoryAllocation: cudaMalloc"},
+    "host-pointer": {READ},
+    "illegal-address": {READ, "cudaErrorLaunchFailure: cudaMemcpy"},
+    "assert": {"Warp assert", "cudaErrorAssert: cudaDeviceSynchronize",
+               "cudaErrorAssert: cudaGetLastError", "cudaErrorAssert: cudaFree"},
+}
+
+
+@pytest.mark.skipif(DEVICE != "gpu", reason="compute-sanitizer needs a GPU")
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
+def test_compute_sanitizer_reports_the_gallery_and_nothing_else(program, refused, tool):
+    sanitizer = [need("compute-sanitizer"), "--tool", tool, "--error-exitcode", "99"]
+    right = run([*sanitizer, program, "1000"], timeout=120)
+    assert right.returncode == 0 and right.stdout.splitlines()[-2] == "PASS"
+    for name, expected in MEMCHECK.items():
+        result = run([*sanitizer, program, name], timeout=120)
+        if name == "host-pointer" and WORKS in result.stdout:
+            continue
+        found = set(re.findall(r"^========= (Invalid .*|Warp assert|.*[Uu]ninitialized.*|.*hazard detected.*"
+                               r"|Barrier error.*|.*Race.*)$", result.stdout, re.M))
+        found |= {f"{'refused' if name in ('too-many-threads', 'zero-blocks') else error}: {call}"
+                  for error, call in re.findall(
+                      r"^========= Program hit (\w+) .* on CUDA API call to (\w+)", result.stdout, re.M)}
+        assert found == (expected if tool == "memcheck" else set()), result.stdout
+        assert result.returncode == (99 if tool == "memcheck" else 1)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the CPU device has tools of its own")
+@pytest.mark.parametrize("tool", ["--asan", "--tsan"])
+def test_the_cpu_devices_tools_report_the_gallery_and_nothing_else(refused, tool):
+    device = [REPOSITORY / "cpu_device" / "run", tool, CHAPTER]
+    right = run([*device, "1000"], timeout=300)
+    assert right.returncode == 0 and right.stdout.splitlines()[-1] == "PASS"
+    for name, (function, call, error) in GALLERY.items():
+        result = run([*device, name], timeout=120)
+        reports = re.findall(r"^.*(?:ERROR|WARNING): \w+Sanitizer: .*", result.stderr, re.M)
+        if name == "illegal-address":
+            assert result.returncode != 0
+            assert len(reports) == 1 and "SEGV" in reports[0]
+            assert "differences(float const*, float*)" in result.stderr
+        else:
+            assert result.returncode == 1
+            assert reports == []
+            assert (f"error_checking.cu:{line_of(function, call)}: {error or refused}\n    {call}\n"
+                    in result.stderr)
+
+
+def test_the_report_that_the_chapter_quotes_is_one():
+    report = (REPOSITORY / "plots/results/h200/02_error_checking.illegal-address.txt").read_text()
+    quoted = re.search(r"^// ```\n((?:// (?:=|  ).*\n)+)// ```$", TEXT, re.M).group(1)
+    quoted = re.sub(r"^// +", "", quoted, flags=re.M).replace("of\nsize", "of size")
+    assert quoted.count("\n") == 5
+    for line in quoted.splitlines():
+        assert line in report.splitlines()
+    guilty = TEXT.count("\n", 0, TEXT.index("x[i] - x[i - 1]")) + 1
+    assert f" in error_checking.cu:{guilty}\n" in quoted

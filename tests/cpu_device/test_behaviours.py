@@ -1,7 +1,9 @@
 """behaviours.cu prints the same lines on a GPU and on the CPU device."""
 
 import difflib
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ SOURCE = HERE / "behaviours.cu"
 EXPECTED = (HERE / "behaviours.expected.txt").read_text(encoding="utf-8")
 
 COMPILERS = ["nvcc"] if DEVICE == "gpu" else ["g++", "clang++"]
+if os.environ.get("FULL") == "1" and DEVICE == "cpu":
+    COMPILERS += filter(shutil.which, ["g++-11", "g++-13", "clang++-15", "clang++-16", "clang++-19"])
 ORDERS = [{}] if DEVICE == "gpu" else [
     {"CPU_DEVICE_ORDER": "forward", "CPU_DEVICE_WORKERS": "1"},
     {"CPU_DEVICE_ORDER": "reverse"},

@@ -76,7 +76,7 @@ __global__ void add_one_block(size_t cols, const float* a, const float* b, float
 //
 // So a larger matrix needs many blocks, side by side in x and one below the other in y. Ours
 // have 32 × 8 threads. A matrix of 1,048,577 rows would need 131,073 of them in y, and the launch
-// would fail with `cudaErrorInvalidConfiguration`, which chapter 2 shows. There are two remedies.
+// would be refused, as chapter 2 shows. There are two remedies.
 // One is to put the long dimension on x. But which one is long is known only when the program
 // runs, and we want the columns there. The other is chapter 3's grid-stride loop, once for each
 // dimension: we start as many blocks as the axis allows, and each thread goes on by the size of

@@ -219,6 +219,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
             *attributes = {cudaMemoryTypeDevice, 0, address, nullptr};
             break;
         case Kind::managed:
+        case Kind::managed_variable:
             *attributes = {cudaMemoryTypeManaged, 0, address, address};
             break;
         case Kind::pinned:

@@ -47,6 +47,12 @@ cudaError_t remember(cudaError_t error)
     return error;
 }
 
+cudaError_t not_supported(const char* what)
+{
+    say("%s needs a GPU", what);
+    return report_error(cudaErrorNotSupported);
+}
+
 cudaError_t report_error(cudaError_t error)
 {
     return api([=](Engine&) { return error; });

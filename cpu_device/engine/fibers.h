@@ -26,7 +26,8 @@ struct Fiber {
 
 void run_fiber();                          // the scheduler's
 
-constexpr size_t stack_bytes = 256 << 10;
+// A thread of a GPU may have 512 KiB of its own; host functions need some as well.
+constexpr size_t stack_bytes = 640 << 10;
 
 // False when there is no memory for a stack. `number` spreads the stacks over the cache.
 bool create(Fiber& fiber, unsigned number);

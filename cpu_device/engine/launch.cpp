@@ -9,9 +9,14 @@
 #include "cpu_device/language.h"
 
 #include <condition_variable>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
+#include <unordered_map>
 
 namespace cpu_device {
 namespace {
@@ -127,13 +132,41 @@ private:
     }
 };
 
+// The kernel's own name, also where it was launched through a pointer of another. Kernels that
+// the linker keeps to itself have none.
+const char* name_of(const void* function, const char* written)
+{
+    static auto& names = *new std::unordered_map<const void*, std::string>;
+    const auto [place, is_new] = names.try_emplace(function, written);
+    Dl_info symbol;
+    if (is_new && dladdr(function, &symbol) && symbol.dli_saddr == function) {
+        int status = 0;
+        char* const full = abi::__cxa_demangle(symbol.dli_sname, nullptr, nullptr, &status);
+        if (full) {
+            std::string name = full;       // void add<1>(unsigned long, float*)
+            int open = 0;
+            size_t end = name.size();
+            do {
+                --end;
+                open += (name[end] == ')') - (name[end] == '(');
+            } while (end && open);
+            name.resize(end);
+            if (name.compare(0, 5, "void ") == 0)
+                name.erase(0, 5);
+            place->second = name;
+        }
+        std::free(full);
+    }
+    return place->second.c_str();
+}
+
 // True, after a line about it, when the kernel is given memory of the host. On a GPU it would
 // fault as soon as it used it.
 bool has_host_pointer(Memory& memory, const Launch& launch)
 {
     for (unsigned i = 0; i < launch.pointer_count; ++i) {
         const auto [number, address] = launch.pointers[i];
-        if (memory.belongs(address) || memory.was_freed(address))
+        if (!memory.is_of_host(address))
             continue;
         say("%s: argument %u, %p, is a host pointer; a kernel needs device memory", launch.name,
             number, address);
@@ -175,6 +208,8 @@ cudaError_t submit(Launch* made)
                     "launches a kernel, which on the CPU device only the host can do");
     const std::shared_ptr<Launch> launch(made);
     return api([&](Engine& e) {
+        if (launch->function)
+            launch->name = name_of(launch->function, launch->name);
         if (!is_valid(launch->grid, launch->block))
             return cudaErrorInvalidValue;
         if (launch->shared_bytes > dynamic_shared_limit(e, launch->function))

@@ -14,6 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+// Where the linker has put the variables that are __managed__, if there are any.
+extern "C" char __start_cpu_device_managed[] __attribute__((weak));
+extern "C" char __stop_cpu_device_managed[] __attribute__((weak));
+
 namespace cpu_device {
 namespace {
 
@@ -72,6 +76,18 @@ void set_open(Buffer& buffer, bool open)
 
 }  // namespace
 
+Memory::Memory(size_t bytes) : total(bytes)
+{
+    add_managed_variables();
+}
+
+void Memory::add_managed_variables()
+{
+    if (__start_cpu_device_managed)
+        add(__start_cpu_device_managed, __stop_cpu_device_managed - __start_cpu_device_managed,
+            Kind::managed_variable);
+}
+
 Buffer* Memory::allocate(size_t bytes, Kind kind)
 {
     const bool on_device = kind != Kind::pinned;
@@ -101,7 +117,8 @@ void Memory::free(Buffer& buffer)
         used -= buffer.bytes;
     const Buffer gone = buffer;
     buffers.erase(number(gone.start));
-    if (gone.kind == Kind::registered || gone.kind == Kind::symbol)
+    if (gone.kind == Kind::registered || gone.kind == Kind::symbol
+        || gone.kind == Kind::managed_variable)
         return;
     if (asan) {
         unpoison(gone.start, gone.bytes);
@@ -122,6 +139,7 @@ void Memory::free_all()
 {
     while (!buffers.empty())
         free(buffers.begin()->second);
+    add_managed_variables();
 }
 
 Buffer* Memory::find(const void* address)
@@ -133,13 +151,23 @@ Buffer* Memory::find(const void* address)
     return before.contains(address) ? &before : nullptr;
 }
 
-bool Memory::belongs(const void* address)
+bool Memory::is_of_host(const void* address) const
 {
-    const auto after = buffers.upper_bound(number(address));
-    if (after == buffers.begin())
-        return false;
-    const Buffer& before = std::prev(after)->second;
-    return number(address) <= number(before.start) + round_up(before.bytes, alignment);
+    const auto is_near = [=](const Buffer& buffer) {
+        return buffer.reserved
+                   ? number(address) - number(buffer.reserved) < buffer.reserved_bytes
+                   : number(address) - number(buffer.start) <= round_up(buffer.bytes, alignment);
+    };
+    for (const auto& [start, buffer] : buffers)
+        if (is_near(buffer))
+            return false;
+    for (const Buffer& buffer : freed)
+        if (is_near(buffer))
+            return false;
+    if (asan)
+        return !is_poisoned(address);
+    const uintptr_t page = number(address) / page_bytes() * page_bytes();
+    return msync(reinterpret_cast<void*>(page), page_bytes(), MS_ASYNC) == 0;
 }
 
 Buffer* Memory::overlapping(const void* start, size_t bytes)
@@ -196,14 +224,6 @@ Memory::Neighbour Memory::near(const void* address) const
         }
     }
     return {nearest, false};
-}
-
-bool Memory::was_freed(const void* address) const
-{
-    for (const Buffer& buffer : freed)
-        if (buffer.contains(address))
-            return true;
-    return false;
 }
 
 }  // namespace cpu_device

@@ -8,7 +8,7 @@
 
 namespace cpu_device {
 
-enum class Kind { device, managed, pinned, registered, symbol };
+enum class Kind { device, managed, managed_variable, pinned, registered, symbol };
 
 struct Buffer {
     char* start;
@@ -29,7 +29,7 @@ struct Buffer {
 
 class Memory {
 public:
-    explicit Memory(size_t bytes) : total(bytes) {}
+    explicit Memory(size_t bytes);
 
     size_t total_bytes() const { return total; }
     size_t free_bytes() const { return total - used; }
@@ -42,8 +42,6 @@ public:
 
     // The buffer with this address in it; one that overlaps this range; one that starts here.
     Buffer* find(const void* address);
-    // Does it belong to a buffer, counting its end and what is left of its last 256 bytes?
-    bool belongs(const void* address);
     Buffer* overlapping(const void* start, size_t bytes);
     Buffer* starting_at(const void* start);
 
@@ -58,7 +56,9 @@ public:
         bool freed;
     };
     Neighbour near(const void* address) const;
-    bool was_freed(const void* address) const;
+
+    // Is there memory of the host at this address, and not just nothing, or a place beside a buffer?
+    bool is_of_host(const void* address) const;
 
 private:
     const size_t total;
@@ -66,6 +66,8 @@ private:
     bool all_open = false;
     std::map<uintptr_t, Buffer> buffers;
     std::deque<Buffer> freed;              // the last; none of the host's lies in their place
+
+    void add_managed_variables();
 };
 
 }  // namespace cpu_device

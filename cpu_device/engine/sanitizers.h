@@ -13,6 +13,7 @@ void __sanitizer_start_switch_fiber(void** save, const void* low, size_t size);
 void __sanitizer_finish_switch_fiber(void* saved, const void** old_low, size_t* old_size);
 void __asan_poison_memory_region(const volatile void* memory, size_t size);
 void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
+int __asan_address_is_poisoned(const volatile void* memory);
 void __asan_set_error_report_callback(void (*callback)(const char* report));
 }
 #endif
@@ -39,8 +40,10 @@ inline void unpoison(const void* memory, size_t size)
 {
     __asan_unpoison_memory_region(memory, size);
 }
+inline bool is_poisoned(const void* memory) { return __asan_address_is_poisoned(memory); }
 #else
 constexpr bool asan = false;
+inline bool is_poisoned(const void*) { return false; }
 inline void poison(const void*, size_t) {}
 inline void unpoison(const void*, size_t) {}
 #endif

@@ -202,6 +202,8 @@ void wake(Worker& w, unsigned thread)
 BarrierVotes block_barrier(bool vote, const char* name, unsigned line)
 {
     Worker& w = *worker;
+    if (!w.in_kernel)
+        die("%s on line %u is called by the host; only a kernel has a block to wait for", name, line);
     const unsigned phase = w.phase;
     if (w.arrived == 0)
         w.barrier_line = line;

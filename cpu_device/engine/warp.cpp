@@ -105,6 +105,8 @@ unsigned live_lanes()
 Met meet(unsigned mask, uint64_t value, const char* operation, unsigned line, bool orders_memory)
 {
     Worker& w = *worker;
+    if (!w.in_kernel)
+        die("%s on line %u is called by the host; only a kernel has a warp", operation, line);
     const unsigned warp_number = w.current / warp_size, lane = w.current % warp_size;
     const unsigned own_bit = 1u << lane;
     Warp& warp = w.warp[warp_number];

@@ -419,8 +419,9 @@ def test_names(name, small, tmp_path):
     (["g++", "clang++"], [], ""),
     (["clang++"], [], ""),
     (["clang++-16=clang++"], [], ""),
-    (["g++", "clang++"], ["--asan"], "cpu_device/run: --asan with clang++\n"),
-    (["g++"], ["--asan"], "cpu_device/run: --asan with g++\n"),
+    (["g++", "clang++"], ["--asan"], "cpu_device/run: --asan with g++\n"),
+    (["clang++"], ["--asan"], "cpu_device/run: --asan with clang++\n"),
+    (["g++", "clang++"], ["--tsan"], "cpu_device/run: --tsan with clang++\n"),
     (["g++", "clang++-14=clang++"], ["--tsan"], "cpu_device/run: --tsan with clang++-14\n"),
     (["g++", "clang++"], ["--asan", "--cxx=g++"], ""),
 ])
@@ -436,8 +437,8 @@ def test_clang_without_its_sanitizers(small, tools):
     path = tools("g++")
     (Path(path) / "clang++").write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo clang\nexit 1\n")
     (Path(path) / "clang++").chmod(0o755)
-    result = small.start("--asan", small.program, env={"PATH": path, "CXX": None})
-    assert (result.returncode, build_output(result)) == (0, "cpu_device/run: --asan with g++\n")
+    result = small.start("--tsan", small.program, env={"PATH": path, "CXX": None})
+    assert (result.returncode, build_output(result)) == (0, "cpu_device/run: --tsan with g++\n")
 
 
 def test_built_when_something_changed(small, tmp_path):

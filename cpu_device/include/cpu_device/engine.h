@@ -52,5 +52,6 @@ cudaError_t function_attributes(cudaFuncAttributes* attributes, const void* func
 cudaError_t blocks_per_multiprocessor(int* blocks, const void* function, int block_threads,
                                       size_t shared_bytes);
 cudaError_t report_error(cudaError_t error);
+cudaError_t not_supported(const char* what); // after a line that says so
 
 } // namespace cpu_device

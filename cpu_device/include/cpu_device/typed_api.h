@@ -215,7 +215,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
         const bool cooperative =
             attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative;
         if (cooperative || attribute.id == cudaLaunchAttributeClusterDimension)
-            return cpu_device::report_error(cudaErrorNotSupported);
+            return cpu_device::not_supported(cooperative ? "a cooperative launch" : "a cluster");
     }
     cpu_device::kernel(kernel, "the kernel of cudaLaunchKernelEx")
         .on(config->gridDim, config->blockDim, config->dynamicSmemBytes,
@@ -227,5 +227,5 @@ template <class Function>
 cudaError_t cudaLaunchCooperativeKernel(Function*, dim3, dim3, void**, size_t = 0,
                                         cudaStream_t = nullptr)
 {
-    return cpu_device::report_error(cudaErrorNotSupported);
+    return cpu_device::not_supported("a cooperative launch");
 }

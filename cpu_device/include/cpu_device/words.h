@@ -31,8 +31,10 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
 #define __launch_bounds__(...)
+
+// Managed variables lie together, so that the engine knows a pointer to one.
+#define __managed__ __attribute__((section("cpu_device_managed")))
 
 // Each worker thread runs one block at a time, so thread-local statics are what __shared__ asks
 // for. AddressSanitizer surrounds plain statics with red zones, but not thread-local ones; where

@@ -1,0 +1,95 @@
+"""Programs that nobody would write first, and that CUDA takes, or refuses with a reason."""
+
+import pytest
+from conftest import DEVICE, need, run
+
+pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="is about the CPU device")
+
+CHECK = """#include <cstdio>
+void done() { std::printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize())); }
+"""
+
+RIGHT = {
+    "a pointer to a managed variable": """
+        __managed__ int numbers[8];
+        __global__ void count(int* p) { p[threadIdx.x] = threadIdx.x; }
+        int main()
+        {
+            count<<<1, 8>>>(numbers);
+            done();
+            int eight = 8;
+            return cudaMemcpy(numbers, &eight, sizeof eight, cudaMemcpyHostToDevice) != cudaSuccess
+                || numbers[0] != 8 || numbers[7] != 7;
+        }""",
+    "a managed variable after a reset": """
+        __managed__ int number = 5;
+        __global__ void add(int* p) { ++*p; }
+        int main()
+        {
+            if (cudaDeviceReset() != cudaSuccess)
+                return 1;
+            add<<<1, 1>>>(&number);
+            done();
+            return number != 6;
+        }""",
+    "an index that counts from 1": """
+        __global__ void count(int* p) { p[threadIdx.x + 1] = threadIdx.x; }
+        int main()
+        {
+            int* d;
+            cudaMalloc(&d, 64 * sizeof(int));
+            count<<<1, 64>>>(d - 1);
+            done();
+        }""",
+    "400 KB of local memory": """
+        __global__ void fill(int* p)
+        {
+            int large[100000];
+            for (int i = 0; i < 100000; ++i)
+                large[i] = i ^ p[0];
+            p[threadIdx.x] = large[threadIdx.x * 1000];
+        }
+        int main()
+        {
+            int* d;
+            cudaMalloc(&d, 64 * sizeof(int));
+            fill<<<1, 1>>>(d);
+            done();
+        }""",
+}
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("flags", [(), ("-O0",)], ids=repr)
+@pytest.mark.parametrize("name", RIGHT)
+def test_runs(build_program, name, flags, compiler):
+    program = build_program(CHECK + RIGHT[name], flags=flags, cxx=need(compiler))
+    result = run([program], env={"CPU_DEVICE_QUIET": "1"})
+    assert (result.returncode, result.stdout, result.stderr) == (0, "cudaSuccess\n", "")
+
+
+REFUSED = {
+    "a barrier of the host": (
+        "int main()\n{\n    __syncthreads();\n}",
+        "cpu device: __syncthreads() on line 5 is called by the host; "
+        "only a kernel has a block to wait for\n"),
+    "a shuffle of the host": (
+        "int main()\n{\n    return __shfl_sync(~0u, 1, 0);\n}",
+        "cpu device: __shfl_sync() on line 5 is called by the host; only a kernel has a warp\n"),
+    "a cooperative launch": (
+        "__global__ void k() {}\nint main()\n{\n"
+        "    return cudaLaunchCooperativeKernel(k, 1, 1, nullptr) == cudaErrorNotSupported;\n}",
+        "cpu device: a cooperative launch needs a GPU\n"),
+    "a kernel that was launched through a pointer": (
+        "template <int n> __global__ void store(int* p) { p[n] = 1; }\nint main()\n{\n"
+        "    void (*kernel)(int*) = store<7>;\n    kernel<<<1, 1>>>(nullptr);\n    done();\n}",
+        "cpu device: store<7>, block (0,0,0), thread (0,0,0): "),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_with_a_reason(build_program, name):
+    body, message = REFUSED[name]
+    result = run([build_program(CHECK + body)], env={"CPU_DEVICE_QUIET": "1"})
+    assert message in result.stderr
+    assert "cudaSuccess" not in result.stdout

@@ -159,7 +159,7 @@ int main(int argc, char** argv)
 // ```
 //
 // A clock on the CPU would time the asking and not the work. Two *events*, which the
-// device records before and after, time the work. Recording them takes about 5 µs by
+// device records before and after, time the work. Recording them takes a few microseconds by
 // itself, so they enclose not one launch but a batch. Google Benchmark counts a batch as
 // that many iterations, and expects the same number in every repetition.
 
@@ -190,7 +190,7 @@ void time_on_gpu(benchmark::State& state, int batch, Launch launch)
 
 // Google Benchmark calls a row anew for every trial and every repetition, so the inputs
 // are made once, at the largest size, and shared. The largest is what one GPU thread gets
-// through in about a tenth of a second.
+// through in about a hundredth of a second.
 
 constexpr size_t smallest = 1 << 4, largest_block = 1 << 10, largest = 1 << 18;
 

@@ -411,7 +411,8 @@ void visit_gallery(cudaError_t refused)
 //               size 512 bytes
 // ```
 //
-// (The tool stops the kernel in its own way: the program is told `cudaErrorLaunchFailure`.)
+// It counts the distance from an allocation of its own; nearest does not mean ours. And it
+// stops the kernel in its own way: the program is told `cudaErrorLaunchFailure`.
 //
 // It also sees what the device lets pass. The device knows only whether there is memory at an
 // address, and behind the end of one allocation there may be another. The tool knows where

@@ -47,7 +47,7 @@
 //
 // | mark | runs on | who calls it |
 // |---|---|---|
-// | `__global__` | device | the host, by a launch |
+// | `__global__` | device | the host, by a launch (a kernel may launch too; we do not) |
 // | `__device__` | device | kernels and other functions for the device |
 // | none, or `__host__` | host | functions for the host |
 // | `__host__ __device__` | either | all of them |
@@ -646,7 +646,7 @@ BENCHMARK_MAIN();
 // it: 4.27 TB/s, where `torch.sigmoid` has 4.21. With one float a thread `__expf` gains nothing,
 // `__fdividef` 4 %, `-use_fast_math` 5 % and `tanh.approx` 6 %. With four none of them gains
 // anything: the kernel waits for memory, and has time for the exact function. What the fast ones
-// cost stands in the program's output, in ulp. So this book keeps `expf` and `/`, and looks for
+// cost stands in the program's output, in ulp. So we keep `expf` and `/`, and looks for
 // speed in the bytes.
 //
 // ## The question that is left

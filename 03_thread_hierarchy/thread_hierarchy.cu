@@ -459,8 +459,8 @@ void time_on_gpu(benchmark::State& state, int batch, Launch launch)
 // The vectors are made once, at the largest size: on the host in memory as `new` returns it, which
 // is *pageable*, because the system may move its pages; on the host again in *pinned* memory,
 // which the system promises never to move, so that the GPU may fetch from it without the CPU's
-// help; and on the device. A device that has no room for
-// the largest size gets the largest that it has room for, and the rows beyond say so.
+// help; and on the device. A device that has no room for the largest size gets the largest that it
+// has room for, and the rows beyond say so.
 
 constexpr size_t largest = 1 << 28;
 

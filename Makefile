@@ -28,6 +28,7 @@ NVCC= CCBIN=         nvcc, and the host compiler that it is to use
 CXX= CXXFLAGS=       compiler of the CPU device, and flags for host code on either
 DEBUG=1              for debuggers: -G -g, or -O0 -g
 BUILD=build          where programs go
+BLAS=openblas        bench: time that library too, where a chapter has a row for it
 FILTER=regex         bench: these rows alone; they are printed and not kept
 RECORD=1             run: keep what the programs print in plots/results/
 MACHINE=name         folder in plots/results/; default: from the GPU's or CPU's name
@@ -81,7 +82,7 @@ endif
 ifeq ($(origin CXX),default)
 CXX :=
 endif
-export BUILD DEVICE NVCC CCBIN CXX FILTER
+export BLAS BUILD DEVICE NVCC CCBIN CXX FILTER
 export arch_flags gpu gpu_is machine nvcc_is smi toolkit
 
 # How a program is compiled, on either device. Nothing is tuned to the machine that compiles.
@@ -97,18 +98,18 @@ common := $(arch_flags) $(if $(CCBIN),-ccbin $(CCBIN)) \
     $(foreach flag,$(CXXFLAGS),$(call host_flag,$(flag)))
 flags := $(strip $(if $(debug),-G -g,-O3 -lineinfo) $(common))
 bench_flags := $(strip -O3 -std=c++17 -DBENCHMARKS -Xcompiler -fopenmp $(common))
-settings := $(NVCC) $(toolkit) $(flags) $(bench_flags) $(LDLIBS)
+settings := $(NVCC) $(toolkit) $(flags) $(bench_flags) $(LDLIBS) $(BLAS)
 compile_program = $(NVCC) $(flags) $< -o $@
 compile_bench = $(NVCC) $(bench_flags) $< -o $@ -lbenchmark -lpthread $(LDLIBS)
 
-# A benchmark that needs a library has a line here, such as
-# $(bin)/06_matmul_bench: LDLIBS += -lcublas
+# What a benchmark of NVIDIA's libraries needs:
+$(bin)/06_matmul_bench $(bin)/07_neural_layer_bench: LDLIBS += -lcublas
 
 else
 
 flags := $(strip $(if $(debug),-O0) $(CXXFLAGS))
 bench_flags := $(strip -O3 -DBENCHMARKS -fopenmp $(CXXFLAGS))
-settings := $(CXX) $(flags) $(bench_flags) $(LDLIBS)
+settings := $(CXX) $(flags) $(bench_flags) $(LDLIBS) $(BLAS)
 set = $(if $(strip $2),$1=$(call quote,$(strip $2)))
 compile = $(strip BUILD=$(BUILD) $(call set,CXX,$(CXX)) $(call set,CXXFLAGS,$1) \
     $(call set,LDLIBS,$2) sh cpu_device/run --build -o $@ $<)
@@ -116,6 +117,13 @@ compile_program = $(call compile,$(flags),$(LDLIBS))
 compile_bench = $(call compile,$(bench_flags),-lbenchmark $(LDLIBS))
 parts := $(wildcard $(addprefix cpu_device/,run *.cpp engine/* include/* include/*/*))
 
+endif
+
+ifeq ($(BLAS),openblas)
+$(bin)/06_matmul_bench: bench_flags += -DOPENBLAS
+$(bin)/06_matmul_bench: LDLIBS += -lopenblas
+else ifneq ($(BLAS),)
+$(error BLAS=$(BLAS): the library is openblas)
 endif
 
 # The programs. `run` and its like go on after a chapter that does not compile, and count it as
@@ -188,15 +196,10 @@ $(numbers:%=bench-%): bench-%: benchmark-library $$(call program,$$*) \
     $$(call program,$$*)_bench
 	$(call one,sh make/bench $(call chapter,$*))
 
-# Everything is drawn, or what belongs to a machine that is named.
-ifeq ($(origin MACHINE),undefined)
-drawn :=
-else
-drawn := $(MACHINE)
-endif
+# Everything is drawn, or what belongs to the MACHINE that is named.
 .PHONY: plots
 plots:
-	@python=$$(sh make/setup python matplotlib) && "$$python" plots/plot.py $(drawn)
+	@python=$$(sh make/setup python matplotlib) && "$$python" plots/plot.py $(MACHINE)
 
 # The CPU device has builds of its own for this.
 .PHONY: sanitize $(numbers:%=sanitize-%)
@@ -213,16 +216,17 @@ endif
 .PHONY: test
 test:
 	@sh make/setup test-tools
-	@python=$$(sh make/setup python pytest matplotlib) && \
+	@python=$$(sh make/setup python pytest xdist matplotlib) || exit; \
+	workers=$$("$$python" -c "import xdist" >/dev/null 2>&1 && nproc); \
 	exec env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
 	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
-	    "$$python" -m pytest -rs tests $(ARGS)
+	    "$$python" -m pytest -rs $${workers:+-n "$$workers"} tests $(ARGS)
 
 .PHONY: info setup
 info:
 	@sh make/info
 setup: benchmark-library
 	@sh make/setup test-tools
-	@python=$$(sh make/setup python pytest matplotlib) && echo "python: $$python"
+	@python=$$(sh make/setup python pytest xdist matplotlib) && echo "python: $$python"
 
 endif

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from conftest import DEVICE, REPOSITORY, mutate, run
+from conftest import (DEVICE, NO_SIZES, REPOSITORY, check_device_memory, check_host_memory,
+                      check_usage, mutate, run)
 
 CHAPTER = REPOSITORY / "01_vector_add" / "vector_add.cu"
 USAGE = "[n]   (sizes in decimal digits)"
@@ -32,33 +33,21 @@ def test_default_is_a_thousand_elements(program):
     assert run([program]).stdout == run([program, "1000"]).stdout
 
 
-@pytest.mark.parametrize("arguments", [
-    ["abc"], ["-3"], ["+3"], ["1e6"], ["0x10"], ["1.0"], [""], [" 7"], ["7 "], ["1000000000000000000000"],
-    ["5", "6"], ["١٢"]], ids=repr)
+@pytest.mark.parametrize("arguments", NO_SIZES, ids=repr)
 def test_what_is_no_size(program, arguments):
-    result = run([program, *arguments])
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[-1].endswith(USAGE)
-    assert sum("usage:" in line for line in result.stderr.splitlines()) == 1
+    check_usage(run([program, *arguments]), USAGE)
 
 
 @pytest.mark.parametrize("n", ["200000000000", "18446744073709551615"])
 def test_more_host_memory_than_there_is(program, n):
-    result = run([program, n], timeout=10)
-    assert result.returncode == 1
-    assert result.stdout.startswith("FAIL: needs ")
-    assert "GB of host memory" in result.stdout
+    check_host_memory(program, n)
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="a GPU's memory cannot be made small")
 def test_a_device_that_is_too_small(program):
     result = run([program, "1000000"], env={"CPU_DEVICE_MEMORY": "10000000"})
-    assert result.returncode == 1
-    assert "PASS" not in result.stdout
+    check_device_memory(result, "vector_add")
     assert "vectors of 4000000 bytes" in result.stdout
-    assert "vector_add.cu:" in result.stderr
-    assert "cudaErrorMemoryAllocation: out of memory" in result.stderr
     assert "the device has 10000000 bytes, " in result.stderr
 
 

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import DEVICE, REPOSITORY, mutate, not_run, run
+from conftest import (DEVICE, NO_SIZES, REPOSITORY, check_device_memory, check_host_memory,
+                      check_usage, mutate, not_run, run)
 
 CHAPTER = REPOSITORY / "03_thread_hierarchy" / "thread_hierarchy.cu"
 USAGE = "[n]   (sizes in decimal digits)"
@@ -97,30 +98,21 @@ def test_what_is_no_price(program, price):
     assert f"PRICE={price}: a price is a number above 0, such as 1599 or 0.35" in result.stderr.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [
-    ["abc"], ["-3"], ["+3"], ["1e6"], ["0x10"], ["1.0"], [""], [" 7"], ["7 "], ["1000000000000000000000"],
-    ["5", "6"]], ids=repr)
+@pytest.mark.parametrize("arguments", NO_SIZES, ids=repr)
 def test_what_is_no_size(program, arguments):
-    result = run([program, *arguments])
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[-1].endswith(USAGE)
+    check_usage(run([program, *arguments]), USAGE)
 
 
 @pytest.mark.parametrize("n", ["200000000000", "18446744073709551615"])
 def test_more_host_memory_than_there_is(program, n):
-    result = run([program, n], timeout=10)
-    assert result.returncode == 1
-    assert re.match(r"FAIL: needs [\d.]+ GB of host memory, and there are [\d.]+ GB\n", result.stdout)
+    check_host_memory(program, n)
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="a GPU's memory cannot be made small")
 def test_a_device_that_is_too_small(program):
     result = run([program, "1000000"], env={"CPU_DEVICE_MEMORY": "10000000"})
-    assert result.returncode == 1
-    assert "PASS" not in result.stdout
+    check_device_memory(result, "thread_hierarchy")
     assert "vectors of 4000000 bytes" in result.stdout
-    assert re.search(r"thread_hierarchy\.cu:\d+: cudaErrorMemoryAllocation: out of memory", result.stderr)
     assert "the device has 10000000 bytes, " in result.stderr
 
 

@@ -5,7 +5,8 @@ import re
 import statistics
 
 import pytest
-from conftest import DEVICE, REPOSITORY, mutate, run
+from conftest import (DEVICE, REPOSITORY, check_device_memory, check_host_memory, check_usage,
+                      mutate, run)
 
 CHAPTER = REPOSITORY / "04_matrix_2d_3d" / "matrix_2d_3d.cu"
 TEXT = CHAPTER.read_text(encoding="utf-8")
@@ -13,13 +14,6 @@ USAGE = "[rows cols | depth rows cols | accesses]   (sizes in decimal digits)"
 EQUAL = "largest difference from the CPU: 0 (allowed: 0)"
 MATRIX = ["columns on x ", "rows on x    ", "float4       "]
 TENSOR = ["columns on x ", "depth on x   ", "float4       "]
-
-
-def edited(function, old, new):
-    """The chapter with one edit, which must match exactly once in the function."""
-    start = TEXT.index(function)
-    end = TEXT.index("\n}\n", start)
-    return TEXT[:start] + mutate(TEXT[start:end], old, new) + TEXT[end:]
 
 
 @pytest.fixture(scope="module")
@@ -69,28 +63,21 @@ def test_default_is_no_square_and_no_cube(program):
     ["5"], ["abc", "3"], ["3", "-3"], ["3", "1e6"], ["0x10", "3"], ["3", "4", "5", "6"], ["3", ""], ["3 ", "4"],
     ["3", "1000000000000000000000"], ["accesses", "3"], ["3", "accesses"], ["Accesses"]], ids=repr)
 def test_what_is_no_shape(program, arguments):
-    result = run([program, *arguments])
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[-1].endswith(USAGE)
+    check_usage(run([program, *arguments]), USAGE)
 
 
 @pytest.mark.parametrize("shape", [
     ["300000", "300000"], ["4294967296", "4294967296"], ["2097152", "2097152", "4194304"],
     ["18446744073709551615"] * 2, ["18446744073709551615"] * 3], ids=" ".join)
 def test_more_host_memory_than_there_is(program, shape):
-    result = run([program, *shape], timeout=10)
-    assert result.returncode == 1
-    assert result.stdout.splitlines()[-1].startswith("FAIL: needs ")
+    check_host_memory(program, *shape)
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="a GPU's memory cannot be made small")
 def test_a_device_that_is_too_small(program):
     result = run([program, "1000", "3000"], env={"CPU_DEVICE_MEMORY": "20000000"})
-    assert result.returncode == 1
-    assert "PASS" not in result.stdout
+    check_device_memory(result, "matrix_2d_3d")
     assert ", 12000000 bytes" in result.stdout
-    assert "cudaErrorMemoryAllocation: out of memory" in result.stderr
 
 
 # Who touches what, worked out here once more, from the shapes and the blocks alone.
@@ -128,7 +115,7 @@ def test_the_text_quotes_a_line_of_the_accesses(program):
 
 
 def test_an_index_in_another_order_adds_up_and_shows_in_the_accesses(build_program):
-    source = edited("__global__ void matrix_add(", "row * cols + col", "col * rows + row")
+    source = mutate(TEXT, "row * cols + col", "col * rows + row", inside="__global__ void matrix_add(")
     program = build_program(source, name="matrix_2d_3d")
     passes(run([program, "333", "100"]), (333, 100))
     rows = accesses(program)[1]
@@ -182,7 +169,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_does_not_pass(build_program, mistake):
     function, old, new, shapes = MISTAKES[mistake]
-    program = build_program(edited(function, old, new), name="matrix_2d_3d")
+    program = build_program(mutate(TEXT, old, new, inside=function), name="matrix_2d_3d")
     for shape in shapes:
         result = run([program, *shape])
         assert result.returncode != 0, f"{shape}:\n{result.stdout}"

@@ -4,20 +4,14 @@ import math
 import re
 
 import pytest
-from conftest import DEVICE, NVCC, REPOSITORY, mutate, need, not_run, run
+from conftest import (DEVICE, NO_SIZES, NVCC, REPOSITORY, check_host_memory, check_usage, mutate,
+                      need, not_run, run)
 
 CHAPTER = REPOSITORY / "05_device_functions" / "device_functions.cu"
 TEXT = CHAPTER.read_text(encoding="utf-8")
 USAGE = "[n]   (sizes in decimal digits)"
 ON_GPU_ONLY = ["use_fast_math", "tanh.approx"]
 VARIANTS = ["expf", "__expf", "__fdividef"] + (ON_GPU_ONLY if DEVICE == "gpu" else [])
-
-
-def edited(function, old, new):
-    """The chapter with one edit, which must match exactly once in the function."""
-    start = TEXT.index(function)
-    end = TEXT.index("\n}\n", start)
-    return TEXT[:start] + mutate(TEXT[start:end], old, new) + TEXT[end:]
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +53,14 @@ def test_default_is_a_prime(program):
     assert run([program]).stdout == run([program, "1000003"]).stdout
 
 
-@pytest.mark.parametrize("arguments", [["abc"], ["-3"], ["1e6"], ["0x10"], [""], ["1000000000000000000000"],
-                                       ["5", "6"]], ids=repr)
+@pytest.mark.parametrize("arguments", NO_SIZES, ids=repr)
 def test_what_is_no_size(program, arguments):
-    result = run([program, *arguments])
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[-1].endswith(USAGE)
+    check_usage(run([program, *arguments]), USAGE)
 
 
 @pytest.mark.parametrize("n", ["200000000000", "18446744073709551615"])
 def test_more_host_memory_than_there_is(program, n):
-    result = run([program, n], timeout=10)
-    assert result.returncode == 1
-    assert result.stdout.startswith("FAIL: needs ")
+    check_host_memory(program, n)
 
 
 # The numbers.
@@ -102,8 +90,8 @@ PRINT_SPECIAL = """            if (launch == v.one)
 
 def test_the_limits(build_program):
     """What the kernels give for the special values, printed by an edited program and judged here."""
-    source = edited("bool check(", "            sigmoid_gpu(launch, n, x.data(), y.data());\n",
-                    "            sigmoid_gpu(launch, n, x.data(), y.data());\n" + PRINT_SPECIAL)
+    call = "            sigmoid_gpu(launch, n, x.data(), y.data());\n"
+    source = mutate(TEXT, call, call + PRINT_SPECIAL, inside="bool check(")
     result = run([build_program(source, name="device_functions"), "1000"])
     assert result.returncode == 0, result.stdout
     found = re.findall(r"^special (\S+) (\S+) (\S+)$", result.stdout, re.M)
@@ -172,7 +160,7 @@ def fails(program, sizes):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_does_not_pass(build_program, mistake):
     function, old, new, sizes = MISTAKES[mistake]
-    fails(build_program(edited(function, old, new), name="device_functions"), sizes)
+    fails(build_program(mutate(TEXT, old, new, inside=function), name="device_functions"), sizes)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

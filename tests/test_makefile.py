@@ -785,6 +785,39 @@ echo "==== 1 passed in 0.1s ===="
     assert "gpu: -m pytest -rs tests -k makefile: :\n" in result.stdout
 
 
+def test_openblas_for_the_chapter_that_has_a_row_for_it(tree):
+    tree.write("06_matmul/matmul.cu", PASSES)
+    tree.chapters(PASSES)
+    tree.nvcc()
+    for device in ("gpu", "cpu"):
+        lines = tree.make("-n", "bench", f"DEVICE={device}", "BLAS=openblas").stdout.splitlines()
+        (bench,) = [line for line in lines if "matmul.cu" in line and "_bench" in line]
+        assert "-DOPENBLAS" in bench and "-lopenblas" in bench
+        assert sum("openblas" in line.lower() for line in lines) == 1
+    lines = tree.make("-n", "bench", "DEVICE=gpu").stdout
+    assert "openblas" not in lines.lower()
+    assert lines.count("-lcublas") == 1
+    result = tree.make("bench", "BLAS=mkl")
+    assert result.returncode != 0 and "BLAS=mkl: the library is openblas" in result.stderr
+
+
+def test_no_openblas(google_benchmark, tree):
+    tree.chapters(PASSES)
+    gxx = need("g++")
+    tree.tool("g++", f"""#!/bin/sh
+case " $* " in
+    *" -lopenblas "*) echo "cblas.h: No such file or directory" >&2; exit 1 ;;
+esac
+exec {gxx} "$@"
+""")
+    pose_as(tree, 1000)
+    result = tree.make("bench", "BLAS=openblas")
+    assert result.returncode != 0
+    assert "OpenBLAS is missing. " in result.stderr
+    assert "    sudo apt-get install -y --no-install-recommends libopenblas-dev\n" in result.stderr
+    assert "leave out BLAS=openblas" in result.stderr
+
+
 def without_benchmark(tree):
     """A compiler for which Google Benchmark is not installed."""
     gxx = need("g++")
@@ -1017,6 +1050,37 @@ def test_record_keeps_what_was_printed(tree):
         "01_a.txt", "01_a.txt.sha256", "02_b.txt", "02_b.txt.sha256"]
 
 
+READS = """#include <cstdio>
+#include <cstring>
+int main(int argc, char** argv)
+{
+    char word[9] = "PASS";
+    if (argc == 3 && !std::strcmp(argv[1], "words"))
+        std::fscanf(std::fopen(argv[2], "r"), "%8s", word);
+    std::puts(word);
+    return std::strcmp(word, "PASS") != 0;
+}
+"""
+
+
+def test_program_with_a_data_file_runs_twice(tree):
+    tree.chapters(READS, PASSES)
+    data = tree.write("01_a/words.txt", "PASS")
+    result = tree.make("run", "MACHINE=box", RECORD="1")
+    assert result.returncode == 0, result.stderr
+    assert "--- 01_a\nPASS\n--- 01_a words 01_a/words.txt\nPASS\n--- 02_b\n" in result.stdout
+    assert last_line(result) == "2 passed, 0 failed, 0 skipped"
+    assert tree.results("01_a.words.txt").read_text() == "PASS\n"
+    assert tree.results("01_a.words.txt.sha256").read_text() == tree.results(
+        "01_a.txt.sha256").read_text()
+    assert "words" not in tree.make("run-01", "ARGS=1").stdout
+    data.write_text("wrong")
+    result = tree.make("run-01")
+    assert result.returncode != 0 and "\nwrong\n" in result.stdout
+    result = tree.make("run")
+    assert last_line(result) == "1 passed, 1 failed, 0 skipped"
+
+
 def test_nothing_is_kept_unasked(tree):
     tree.chapters(ROWS.replace("#ifdef BENCHMARKS", "#ifdef NEVER"))
     tree.make("run", "MACHINE=box")
@@ -1098,6 +1162,36 @@ esac
     result = tree.make("sanitize", REPORTS="racecheck")
     assert result.returncode != 0
     assert result.stdout.endswith("failed: 01_a\n1 passed, 1 failed, 0 skipped\n")
+
+
+@pytest.mark.parametrize("does, verdict", [
+    ("echo 'x.cu:1: cudaErrorAssert: text'; exit 1", None),
+    ("echo '========= ERROR SUMMARY: 1 error'; exit 99", None),
+    ("printf 'no error: here it works\\nPASS\\n'", None),
+    ("echo 'FAIL: assert: there was no error'; exit 1", "found by nobody"),
+    ("true", "neither stopped nor passed"),
+])
+def test_sanitize_and_the_mistakes_of_chapter_2(tmp_path, does, verdict):
+    """Each that the usage line names is made, and must be stopped, or be none."""
+    program = tmp_path / "gpu" / "02_error_checking"
+    program.parent.mkdir()
+    program.write_text("")
+    (tmp_path / "compute-sanitizer").write_text(f"""#!/bin/sh
+for argument; do :; done
+case $argument in
+    '?') echo "usage: x [n | assert | zero-blocks]   (sizes in decimal digits)" >&2; exit 2 ;;
+    assert) {does} ;;
+    zero-blocks) exit 1 ;;
+esac
+""")
+    (tmp_path / "compute-sanitizer").chmod(0o755)
+    result = run(["sh", REPOSITORY / "make" / "sanitize", "02_error_checking"],
+                 env={"DEVICE": "gpu", "BUILD": tmp_path, "NVCC": "nvcc",
+                      "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    made = re.findall(r"^--- 02_error_checking: (\S+), expected to fail$", result.stdout, re.M)
+    assert made == ["assert", "zero-blocks"]
+    assert result.returncode == (1 if verdict else 0), result.stdout + result.stderr
+    assert result.stderr.strip() == (f"02_error_checking: assert: {verdict}" if verdict else "")
 
 
 def test_info_without_a_gpu(tree):

@@ -132,31 +132,34 @@ private:
     }
 };
 
-// The kernel's own name, also where it was launched through a pointer of another. Kernels that
-// the linker keeps to itself have none.
+// The name that the linker knows a kernel by; empty for one that it keeps to itself.
+std::string linked_name(const void* function)
+{
+    Dl_info symbol;
+    if (!dladdr(function, &symbol) || symbol.dli_saddr != function)
+        return {};
+    const std::unique_ptr<char, void (*)(void*)> full(
+        abi::__cxa_demangle(symbol.dli_sname, nullptr, nullptr, nullptr), std::free);
+    std::string name = full ? full.get() : "";         // void add<1>(unsigned long, float*)
+    size_t end = name.size();
+    for (int open = 0; end > 0;) {
+        --end;
+        open += (name[end] == ')') - (name[end] == '(');
+        if (open == 0)
+            break;
+    }
+    name.resize(end);
+    return name.compare(0, 5, "void ") == 0 ? name.substr(5) : name;
+}
+
+// The kernel's own name, also where it was launched through a pointer of another.
 const char* name_of(const void* function, const char* written)
 {
     static auto& names = *new std::unordered_map<const void*, std::string>;
     const auto [place, is_new] = names.try_emplace(function, written);
-    Dl_info symbol;
-    if (is_new && dladdr(function, &symbol) && symbol.dli_saddr == function) {
-        int status = 0;
-        char* const full = abi::__cxa_demangle(symbol.dli_sname, nullptr, nullptr, &status);
-        if (full) {
-            std::string name = full;       // void add<1>(unsigned long, float*)
-            int open = 0;
-            size_t end = name.size();
-            do {
-                --end;
-                open += (name[end] == ')') - (name[end] == '(');
-            } while (end && open);
-            name.resize(end);
-            if (name.compare(0, 5, "void ") == 0)
-                name.erase(0, 5);
+    if (is_new)
+        if (const std::string name = linked_name(function); !name.empty())
             place->second = name;
-        }
-        std::free(full);
-    }
     return place->second.c_str();
 }
 
@@ -166,7 +169,7 @@ bool has_host_pointer(Memory& memory, const Launch& launch)
 {
     for (unsigned i = 0; i < launch.pointer_count; ++i) {
         const auto [number, address] = launch.pointers[i];
-        if (!memory.is_of_host(address))
+        if (memory.find(address) || !memory.is_of_host(address))
             continue;
         say("%s: argument %u, %p, is a host pointer; a kernel needs device memory", launch.name,
             number, address);

@@ -18,24 +18,24 @@ each_compiler = pytest.mark.parametrize(
     "cxx", ["g++", "clang++"] if DEVICE == "cpu" else [None], ids=str)
 
 
-def build(folder, *flags):
-    program = folder / "cu2cpp"
-    result = run([need("g++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *flags, SOURCE,
-                  "-o", program], timeout=300)
-    assert result.returncode == 0, result.stderr
-    return program
+def build(once, *flags):
+    def make(folder):
+        result = run([need("g++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *flags,
+                      SOURCE, "-o", folder / "cu2cpp"], timeout=300)
+        assert result.returncode == 0, result.stderr
+    return once(("cu2cpp", flags), make) / "cu2cpp"
 
 
 @pytest.fixture(scope="module")
-def cu2cpp(tmp_path_factory):
+def cu2cpp(once):
     """The rewriter, built so that it stops at its own errors of memory and arithmetic."""
-    return build(tmp_path_factory.mktemp("cu2cpp"), "-g", "-D_GLIBCXX_ASSERTIONS",
-                 "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    return build(once, "-g", "-D_GLIBCXX_ASSERTIONS", "-fsanitize=address,undefined",
+                 "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")
-def fast_cu2cpp(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("cu2cpp"))
+def fast_cu2cpp(once):
+    return build(once)
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """Each mistake in defects/ is named by its tool; no tool complains once it is mended."""
 
-import os
+import json
 import re
 import shutil
-from pathlib import Path
 
 import mistakes
 import pytest
-from conftest import REPOSITORY, not_run
+from conftest import BUILD, not_run, write_source
 from mistakes import PLAIN
 
-MENDED = Path(os.environ.get("BUILD") or REPOSITORY / "build") / "tests" / "mended"
+MENDED = BUILD / "tests" / "mended"
 DEFECTS = [mistakes.read(path) for path in mistakes.DEFECTS]
 TOOLS = [(PLAIN,), (PLAIN, "--order=reverse"), (PLAIN, "--order=random:7"), ("--asan",),
          ("--tsan",), ("--lint",)]
@@ -19,16 +18,15 @@ each_defect = pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defe
 
 
 @pytest.fixture(scope="module")
-def observed():
+def observed(once):
     """What the plain run and the tool print for a defect; each runs once."""
-    seen = {}
-
     def observe(defect):
         if defect.tool == "--lint" and not shutil.which("clang++"):
             not_run("no clang++ here")
-        if defect.path not in seen:
-            seen[defect.path] = mistakes.observe(defect)
-        return seen[defect.path]
+
+        def make(folder):
+            (folder / "seen").write_text(json.dumps(mistakes.observe(defect)), encoding="utf-8")
+        return json.loads((once(defect, make) / "seen").read_text(encoding="utf-8"))
 
     return observe
 
@@ -56,11 +54,10 @@ def test_defect_is_seen(defect, observed):
 def test_no_report_once_mended(defect, tool):
     if tool == ("--lint",) and not shutil.which("clang++"):
         not_run("no clang++ here")
-    # Always in the same folder, where cpu_device/run finds what it has built before.
-    MENDED.mkdir(parents=True, exist_ok=True)
-    shutil.copy(mistakes.HERE / "defects" / "check.h", MENDED)
+    check = mistakes.HERE / "defects" / "check.h"
+    write_source(MENDED / check.name, check.read_text(encoding="utf-8"))
     mended = MENDED / defect.path.name
-    mended.write_text(defect.corrected, encoding="utf-8")
+    write_source(mended, defect.corrected)
     status, output = mistakes.run(tool[0], mended, *tool[1:])
     assert status == 0, output
     assert output == ("" if tool == ("--lint",) else "PASS\n")

@@ -6,6 +6,7 @@ from conftest import DEVICE, REPOSITORY, run
 SOURCE = REPOSITORY / "tests" / "cpu_device" / "speed.cu"
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(DEVICE != "cpu", reason="is about the CPU device")
 def test_kernels_cost_little_more_than_loops(build_program):
     program = build_program(SOURCE)

@@ -329,6 +329,51 @@ BENCHMARK_MAIN();
 // *The copies* cost more than the kernel, and more than the CPU needs for everything. Whoever
 // sends two numbers over and fetches one back should do more with them than add.
 //
+// ## Questions
+//
+// ### What if the size is no multiple of the block?
+//
+// Here our block fits, since it gets a thread for each element. Where the size of a block is
+// fixed, the last block sticks out past the end of the vector. Its threads there must do
+// nothing, so each asks first: `if (i < n)`. Chapter 3 needs that, and so do the chapters after
+// it.
+//
+// ### What is a grid-stride loop?
+//
+// The middle way between our two kernels: a loop that many threads share. Each begins at its own
+// element and goes on by as many elements as there are threads. The first two questions below
+// build one for a block. Chapter 3 does it for many.
+//
+// ## Try it
+//
+// Predict first, then change the line, and run.
+//
+// 1. Launch `add_one_thread` with `<<<1, 32>>>` instead of `<<<1, 1>>>`. What does the program
+//    print?
+//
+//    *Answer:* the same as before, PASS and all. The loop does not divide itself by 32. Each of
+//    the 32 threads runs all of it and writes the same sums to the same places: 32,000 additions
+//    for 1000 results. A kernel says what *one* thread does.
+//
+// 2. Leave the 32 threads, and make them share: let the loop of `add_one_thread` begin at
+//    `threadIdx.x` and go on by `blockDim.x`, the number of threads in the block. 32 does not
+//    divide 1000. Is the end of the vector right?
+//
+//    *Answer:* yes, PASS. Threads 0 to 7 take 32 elements each and the others 31, because each
+//    asks `i < n` before every element. Now there are 1000 additions, and any number of threads
+//    is right for any n.
+//
+// 3. Launch `add_one_block` with `(a, b, c)`, the pointers to the host's memory, instead of
+//    `(d_a, d_b, d_c)`. Does the compiler object? Does the launch? Where does it fail?
+//
+//    *Answer:* the compiler has nothing against it. `float*` does not say whose memory it means.
+//    Nor is the launch refused. The kernel fails when it runs, and the check behind
+//    `cudaDeviceSynchronize` says `cudaErrorIllegalAddress`. The CPU device adds which argument
+//    it was. (On the few systems whose GPU can use all of the host's memory the kernel works.
+//    Then the copy back puts NaN where its sums were, and the program ends with FAIL.)
+//
+// ## What comes next
+//
 // So give the GPU more work: more elements, and a thread for each. But our block ends at
 // 1024 threads. What happens if we just ask for more? Nothing at all, it seems, and that is
 // where chapter 2 begins.

@@ -575,6 +575,35 @@ BENCHMARK_MAIN();
 
 #endif
 
+// ## Try it
+//
+// Predict first, then change the line, and run.
+//
+// 1. Let `check_what_was_refused` pass `cudaPeekAtLastError()` to the tempting check. What does
+//    it say now, and what does the rest of the program do?
+//
+//    *Answer:* now it gives the reason, "invalid argument" (CUDA 12: "invalid configuration
+//    argument"), because looking does not clear. So the error is still there when
+//    `vector_add_gpu` makes its first launch, which is right. The `cudaGetLastError` behind
+//    *that* finds it, and the program ends there with exit code 1. An error that nobody has read
+//    is taken for the next launch's.
+//
+// 2. Make the 100 in `zero_blocks` a 1000. How many threads say hello when you run
+//    `./error_checking zero-blocks`?
+//
+//    *Answer:* none, and there is no error either. 1000 / 256 is 3, so 768 threads were launched
+//    without fault. But `zero_blocks` checks the launch and does not wait, and the program is at
+//    its end (`FAIL: zero-blocks: there was no error`) before anybody fetches what they had to
+//    say.
+//
+// 3. Write `x[i + 1]` for `x[i - 1]` in `differences`. The last thread reads one element past
+//    the end. What does `./error_checking illegal-address` say?
+//
+//    *Answer:* on a GPU `FAIL: illegal-address: there was no error`. Behind the 256 floats there
+//    is more memory of the program, and the device asks no more than that. The CPU device knows
+//    where each buffer ends. It stops the kernel and names thread 255, and
+//    `cpu_device/run --asan` also the line.
+//
 // ## What comes next
 //
 // Half a million elements took 489 launches, one after another, and the CPU is done with a

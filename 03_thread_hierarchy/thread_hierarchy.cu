@@ -729,31 +729,69 @@ BENCHMARK_MAIN();
 
 // ## Questions
 //
-// **How many threads a block, how many blocks, and what are the limits?** 256 threads are a good
-// first choice. Take a multiple of 32, because a block of 40 threads takes two warps and leaves
-// 24 places of the second empty. The limit is 1024, or less for a kernel whose threads need many
-// *registers*, where a thread keeps its variables: the threads of a block share an SM's. A
-// launch that needs more than there are is refused with `cudaErrorLaunchOutOfResources`. A build
-// for a debugger (`-G`) needs more registers than another, so a kernel that runs with 1024
-// threads may be refused there; with 256 that cannot happen, as no thread can have more than 255
-// of an SM's 65,536 registers. Blocks: as many as cover the elements, up to 2,147,483,647 along
-// x, or as many as can be resident if each thread loops.
+// ### How many threads a block, how many blocks, and what are the limits?
 //
-// **What if the size is no multiple of the block?** The number of blocks is rounded up, and the
-// guard keeps the threads past the end from touching memory that is not theirs.
+// 256 threads are a good first choice. Take a multiple of 32, because a block of 40 threads
+// takes two warps and leaves 24 places of the second empty. The limit is 1024, or less for a
+// kernel whose threads need many *registers*, where a thread keeps its variables: the threads of
+// a block share an SM's. A launch that needs more than there are is refused with
+// `cudaErrorLaunchOutOfResources`. A build for a debugger (`-G`) needs more registers than
+// another, so a kernel that runs with 1024 threads may be refused there; with 256 that cannot
+// happen, as no thread can have more than 255 of an SM's 65,536 registers. Blocks: as many as
+// cover the elements, up to 2,147,483,647 along x, or as many as can be resident if each thread
+// loops.
 //
-// **How do I time a kernel, and why is the first run slow?** Record an event before it and one
-// after it, wait for the second, and ask for the time between them. A clock on the CPU that does
-// not wait times the launch. A kernel of a few microseconds needs many launches between the
-// events. The first CUDA call of a program also sets up the device, and the first launch of a
-// kernel loads its code. So launch once before the clock starts.
+// ### What if the size is no multiple of the block?
 //
-// **Why is the GPU slower than the CPU for my vector add?** Either the vector is short: a launch
-// alone takes microseconds, in which a CPU adds thousands of elements. Or the time includes the
-// transfers, which take longer than the addition on either side.
+// The number of blocks is rounded up, and the guard keeps the threads past the end from touching
+// memory that is not theirs.
 //
-// **What is a grid-stride loop?** One in which each thread goes on by the number of threads in
-// the whole grid, until it is past the end. With it a grid of any size does all the work.
+// ### How do I time a kernel, and why is the first run slow?
+//
+// Record an event before it and one after it, wait for the second, and ask for the time between
+// them. A clock on the CPU that does not wait times the launch. A kernel of a few microseconds
+// needs many launches between the events. The first CUDA call of a program also sets up the
+// device, and the first launch of a kernel loads its code. So launch once before the clock
+// starts.
+//
+// ### Why is the GPU slower than the CPU for my vector add?
+//
+// Either the vector is short: a launch alone takes microseconds, in which a CPU adds thousands
+// of elements. Or the time includes the transfers, which take longer than the addition on either
+// side.
+//
+// ### What is a grid-stride loop?
+//
+// One in which each thread goes on by the number of threads in the whole grid, until it is past
+// the end. With it a grid of any size does all the work.
+//
+// ## Try it
+//
+// Predict first, then change the line, and run.
+//
+// 1. In `launch`, compute the blocks as `n / elements_a_block`, which rounds down. Which element
+//    is the first that is wrong? And with `./thread_hierarchy 1048576`?
+//
+//    *Answer:* element 1,000,000 of 1,000,003: the last three make no whole block of 32. They
+//    hold the poison, NaN. With 1,048,576 elements, which is 2²⁰, all is right and the program
+//    says PASS, since every block here divides that number. A check at round sizes alone proves
+//    little.
+//
+// 2. In `who_runs_where`, take 40 threads a block instead of 64. How many blocks does the
+//    picture have, and how many warps?
+//
+//    *Answer:* 13 blocks and 26 warps, where 8 blocks and 16 warps did the same. In each block
+//    the second warp has 8 threads and room for 32. The last block has 20 elements, and all 8
+//    threads of its second warp are past the end.
+//
+// 3. In `variants`, write `n` for the 1 of `add` (elements a thread): the launch believes that
+//    one thread takes all n elements, and starts a single block. What happens? And if you undo
+//    that and write `n` for the `rounds` of `add_grid_stride`?
+//
+//    *Answer:* `add` fails at element 32, the first that its one block of 32 threads does not
+//    reach. `add_grid_stride` passes. Its 256 threads come back until all is done, and are slow
+//    at it. The number of blocks decides whether `add` is right. For the loop it only decides
+//    how fast.
 //
 // ## What comes next
 //

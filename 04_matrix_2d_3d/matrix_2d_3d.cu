@@ -325,6 +325,8 @@ int print_accesses()
     return EXIT_SUCCESS;
 }
 
+// ![accesses]
+//
 // ## A matrix is a vector after all
 //
 // The kernel with the columns on x reads whole sectors, and still it is not at the ceiling: one
@@ -722,6 +724,35 @@ BENCHMARK_MAIN();
 // The `float4` kernel is at 0.997 of the ceiling, the plain one with the columns on x at 0.68.
 // And the CPU core that goes down the columns of a 4096 × 4096 matrix needs 32 times as long as
 // the one that goes along its rows.
+//
+// ## Try it
+//
+// Predict first, then change the line, and run.
+//
+// 1. In `matrix_add`, write `row * rows + col` for `row * cols + col`. Which element of the 20 ×
+//    50 matrix is the first that is wrong? And with `./matrix_2d_3d 1000 1000`?
+//
+//    *Answer:* element 430. The threads now visit the elements 0 to 19 · 20 + 49 = 429, many of
+//    them more than once. An element that is added twice is right all the same; those that
+//    nobody visits are NaN. The square matrix passes, because there `rows` is `cols`.
+//
+// 2. Make `matrix_block` 8 wide and 32 high: `(8, 32)` instead of `(32, 8)`. A warp is then 4
+//    rows of 8 threads. How many sectors does it touch with the columns on x, and with the rows
+//    on x? (`./matrix_2d_3d accesses | grep matrix_rows | cut -d, -f4 | sort -u | wc -l`
+//    counts.)
+//
+//    *Answer:* 4, as before, and 8 instead of 32. With the columns on x, 8 neighbours fill one
+//    sector, and 4 rows make 4 sectors. With the rows on x the warp covers 8 rows and 4 columns,
+//    so each of its 8 sectors is half used. What counts is not the shape of the block but the
+//    sectors that a warp touches.
+//
+// 3. In `grid_for`, take the limit of 65535 away from y, so that it only divides and rounds up.
+//    What do `./matrix_2d_3d`, `./matrix_2d_3d 1048577 1` and `./matrix_2d_3d 1 1048577` do?
+//
+//    *Answer:* the first passes: no matrix there is long enough. The second ends at its first
+//    large grid, the columns on x, with a refused launch: 131,073 blocks in y. The third passes
+//    that one, whose long side is now on x, and is refused at the next, the rows on x. A limit
+//    that small tests do not reach is found by the first user with real data.
 //
 // ## The question that is left
 //

@@ -646,8 +646,34 @@ BENCHMARK_MAIN();
 // it: 4.27 TB/s, where `torch.sigmoid` has 4.21. With one float a thread `__expf` gains nothing,
 // `__fdividef` 4 %, `-use_fast_math` 5 % and `tanh.approx` 6 %. With four none of them gains
 // anything: the kernel waits for memory, and has time for the exact function. What the fast ones
-// cost stands in the program's output, in ulp. So we keep `expf` and `/`, and looks for
+// cost stands in the program's output, in ulp. So we keep `expf` and `/`, and look for
 // speed in the bytes.
+//
+// ## Try it
+//
+// Predict first, then change the line, and run.
+//
+// 1. Take `__host__` away from `sigmoid`, so that it is `__device__` alone. Which functions will
+//    `nvcc` complain of? What does the CPU device say?
+//
+//    *Answer:* `nvcc` names the two functions of the host that call it, `sigmoid_cpu` and
+//    `print_forms`. The kernels are content, and so is the table of variants: it holds launches.
+//    The CPU device compiles everything for one processor and passes, as if nothing were wrong.
+//    Its `--lint` finds both places.
+//
+// 2. Write `1.0` for both ones in `sigmoid`. Does it still pass? What happens to the ulps?
+//
+//    *Answer:* it passes, and they shrink: on the CPU device, above 0, from more than 1 ulp to
+//    less than 1. A double in an expression makes what follows double, so the sum and the
+//    division no longer round to 24 binary digits. Nothing else shows it, until the program runs
+//    on a GPU with few units for double precision.
+//
+// 3. Clamp x to be safe: `expf(-fmaxf(x, -88))`. All numbers from -88 on give what they gave
+//    before. Who objects?
+//
+//    *Answer:* the test with NaN: `FAIL: expf: NaN became 6.0546e-39`. `fmaxf` returns the other
+//    number if one is NaN. So a NaN, the sign that something went wrong before, would leave this
+//    function as a small number, and nobody would ever look for it.
 //
 // ## The question that is left
 //

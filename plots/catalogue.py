@@ -26,19 +26,24 @@ class Line:
 @dataclass(frozen=True)
 class Axis:
     label: str
-    at: object                  # Row -> where it stands on this axis
+    at: object                  # Row -> where it stands on this axis, or None if nowhere
     tick: object                # Row -> what is written there
+    in_words: object = lambda size: f"{reader.about(size)} elements"
 
 
 @dataclass(frozen=True)
 class Picture:
     name: str                   # the file is <chapter>_<name>.svg
     title: str
-    y: str                      # "time", "rate", "share" (of the ceiling's rate) or "accesses"
+    y: str                      # "time", "rate", "share" (of the ceiling's rate), "roofline"
+                                # (rate over intensity) or "accesses"
     lines: tuple
     x: Axis | None = None       # None: bars, one a line, at the largest size that all lines have
     every_size: bool = False    # bars: at every size that all lines have
-    ceiling: Line | None = None # for "share"
+    at: tuple = ()              # or at these sizes alone
+    of: str = "bytes"           # what rates and shares count: "bytes" or "flop"
+    ceiling: Line | None = None # for "share"; for "roofline" that of the FLOPs
+    slope: Line | None = None   # for "roofline": the ceiling of the bytes
     crossovers: tuple = ()      # (line of the CPU, line of the GPU)
     marks_l2: bool = True
 
@@ -55,9 +60,37 @@ def shape(row):
     return "×".join(str(size) for size in row.sizes)
 
 
+def side(row):
+    """N, of a problem that is N × N × N."""
+    return row.sizes[0] if len(set(row.sizes)) == 1 else None
+
+
+def intensity(row):
+    return row.flop / row.bytes
+
+
 VECTOR = Axis("elements in a vector", elements, lambda row: reader.exactly(row.elements))
 MATRIX = Axis("rows × columns", elements, shape)
 TENSOR = Axis("depth × rows × columns", elements, shape)
+CUBE = Axis("N, for matrices of N × N", side, lambda row: str(row.sizes[0]),
+            lambda size: f"N = {reader.about(size)}")
+LAYER = Axis("inputs, as many as outputs",
+             lambda row: row.sizes[1] if row.sizes[0] == 1 and row.sizes[1] == row.sizes[2] else None,
+             lambda row: str(row.sizes[1]), lambda size: f"{reader.about(size)} inputs")
+BATCH = Axis("vectors in a batch, 4096 inputs and outputs",
+             lambda row: row.sizes[0] if row.sizes[1:] == (4096, 4096) else None,
+             lambda row: str(row.sizes[0]), lambda size: f"{reader.about(size)} vectors")
+
+
+def intensity_of(axis):
+    """The arithmetic intensity of the rows that stand on that axis."""
+    def in_words(row):
+        return f"{intensity(row):.2g}" if intensity(row) < 10 else reader.about(intensity(row))
+
+    return Axis("FLOP for each byte that the memory has to move",
+                lambda row: None if axis.at(row) is None else intensity(row), in_words)
+
+
 BLOCK = Axis("threads a block", lambda row: row.named["block"],
              lambda row: str(row.named["block"]))
 
@@ -74,6 +107,27 @@ PINNED = Line("gpu_with_transfers_pinned", "transfers, pinned", GREEN, "^",
 TORCH_ADD = Line("gpu_torch_add<calls>", "torch.add", GREEN, "^")
 TORCH_SIGMOID = Line("gpu_torch_sigmoid<calls>", "torch.sigmoid", GREEN, "^")
 TORCH_ADD_COLD = Line("gpu_torch_add_cold<graph>", "torch.add", GREEN)
+
+CPU_IJK = Line("cpu_ijk_one_thread", "ijk, one thread", BLACK, "X")
+CPU_BLAS = Line("cpu_blas_all_threads", "OpenBLAS", GREEN, "P")
+ROWS_ON_X = Line("gpu_rows_on_x", "rows on x", VERMILLION, "v")
+COLUMNS_ON_X = Line("gpu_columns_on_x", "columns on x", SKY, "o")
+TILE = Line("gpu_tile<32>", "tile of 32", BLUE, "D", "the tile kernel alone")
+CUBLAS = Line("gpu_cublas", "cuBLAS", GREY, dashed=True)
+FMA_CEILING = Line("gpu_fma_ceiling", "FMAs alone", GREY, dashed=True)
+READ_CEILING = Line("gpu_read_ceiling", "ceiling of the bytes", GREY, best=True)
+BLOCK_A_ROW = Line("gpu_block_a_row", "a block a row", BLUE, "D", "the kernel with a block a row",
+                   best=True)
+WARP_A_ROW = Line("gpu_warp_a_row", "a warp a row", SKY, "o")
+FUSED = Line("gpu_fused", "one kernel", ORANGE, "s")
+THREE_KERNELS = Line("gpu_three_kernels", "three kernels", VERMILLION, "v")
+LAYER_CUBLAS = Line("gpu_cublas", "cuBLAS, one kernel", PURPLE, "^")
+LAYER_TORCH = Line("gpu_torch_layer<calls>", "PyTorch", GREEN, "X")
+TRANSFERS = Line("gpu_with_transfers_pageable", "transfers of x and y", PURPLE, "v",
+                 "the GPU with transfers of x and y")
+BATCH_TILE = Line("gpu_batch_tile", "tile, fused", BLUE, "D", best=True)
+BATCH_CUBLAS = Line("gpu_batch_cublas", "cuBLAS, one kernel", GREY, "P")
+BATCH_TORCH = Line("gpu_torch_batch<calls>", "PyTorch", GREEN, "X")
 
 ONE_THREAD = Line("gpu_one_thread", "GPU, one thread", PURPLE, "v", "one GPU thread")
 ONE_BLOCK = Line("gpu_one_block", "GPU, one block", BLUE, "D", "one block of GPU threads")
@@ -158,6 +212,34 @@ PICTURES = {
                  *in_both_forms("<tanh.approx>", ", tanh.approx")), every_size=True,
                 ceiling=CEILING),
     ),
+    "06_matmul": (
+        Picture("rate", "Matrix product: FLOP per second", "rate",
+                (CPU_IJK, CPU_ONE, CPU_ALL, CPU_BLAS, TILE, PAGEABLE, CUBLAS), CUBE, of="flop",
+                crossovers=each_with_each((CPU_ONE, CPU_ALL), (TILE, PAGEABLE))),
+        Picture("ladder", "Matrix product: share of cuBLAS", "share",
+                (ROWS_ON_X, COLUMNS_ON_X, Line("gpu_tile<8>", "tile of 8", BLUE),
+                 Line("gpu_tile<16>", "tile of 16", BLUE), Line("gpu_tile<32>", "tile of 32", BLUE)),
+                at=((4096, 4096, 4096),), of="flop", ceiling=CUBLAS),
+        Picture("roofline", "Matrix product: under the roofline", "roofline",
+                (ROWS_ON_X, COLUMNS_ON_X, TILE, Line("gpu_cublas", "cuBLAS", GREEN, "^")), intensity_of(CUBE),
+                of="flop", ceiling=FMA_CEILING, slope=READ_CEILING, marks_l2=False),
+    ),
+    "07_neural_layer": (
+        Picture("rate", "A layer for one vector: bytes per second", "rate",
+                (CPU_ONE, CPU_ALL, BLOCK_A_ROW, TRANSFERS, CEILING), LAYER,
+                crossovers=each_with_each((CPU_ONE, CPU_ALL), (BLOCK_A_ROW, TRANSFERS))),
+        Picture("share", "A layer for one vector: share of the ceiling", "share",
+                (THREE_KERNELS, FUSED, WARP_A_ROW, BLOCK_A_ROW, LAYER_CUBLAS, LAYER_TORCH), LAYER,
+                ceiling=CEILING),
+        Picture("ladder", "A layer for one vector: share of the library", "share",
+                (THREE_KERNELS, FUSED, WARP_A_ROW, BLOCK_A_ROW, LAYER_TORCH), every_size=True,
+                at=((1, 4096, 4096), (1, 16384, 16384)), ceiling=LAYER_CUBLAS),
+        Picture("batch", "A layer for a batch: FLOP per second", "rate",
+                (BATCH_TILE, BATCH_CUBLAS, BATCH_TORCH), BATCH, of="flop"),
+        Picture("roofline", "A layer for a batch: under the roofline", "roofline",
+                (BATCH_TILE, BATCH_CUBLAS), intensity_of(BATCH), of="flop",
+                ceiling=BATCH_CUBLAS, slope=CEILING, marks_l2=False),
+    ),
 }
 
 
@@ -180,20 +262,23 @@ def points_of(picture, line, results):
     """The points of one line, from left to right; of bars, from small to large."""
     ceiling = {}
     if picture.y == "share":
-        ceiling = {row.elements: row.bytes_per_second
+        ceiling = {row.elements: getattr(row, picture.of) / row.seconds
                    for row in rows_of(picture.ceiling, results)}
     points = []
     for row in rows_of(line, results):
+        work = getattr(row, picture.of)
         values = [row.seconds, row.fastest, row.slowest]
         if picture.y != "time":
-            if row.bytes is None:
+            if work is None:
                 continue
-            values = [row.bytes / seconds for seconds in values]
+            values = [work / seconds for seconds in values]
         if picture.y == "share":
             if row.elements not in ceiling:
                 continue
             values = [value / ceiling[row.elements] for value in values]
         x = picture.x.at(row) if picture.x else row.elements
+        if x is None or (picture.at and row.sizes not in picture.at):
+            continue
         points.append(Point(x, values[0], min(values), max(values), row))
     return sorted(points, key=lambda point: point.x)
 
@@ -218,9 +303,17 @@ def bars_of(picture, results):
     return complete if picture.every_size else complete[-1:]
 
 
+def roof_of(picture, results):
+    """(bytes per second, FLOP per second): the fastest of the rows that are the two ceilings."""
+    slope = max(row.bytes / row.seconds for row in rows_of(picture.slope, results))
+    flat = max(row.flop / row.seconds for row in rows_of(picture.ceiling, results))
+    return slope, flat
+
+
 def crossovers_of(picture, results):
     """[(line of the CPU, line of the GPU, Crossover)] where both were timed."""
-    found = [(cpu, gpu, reader.crossover(results.named(cpu.rows), results.named(gpu.rows)))
+    found = [(cpu, gpu, reader.crossover(rows_of(cpu, results), rows_of(gpu, results),
+                                         picture.x.at))
              for cpu, gpu in picture.crossovers]
     return [(cpu, gpu, crossover) for cpu, gpu, crossover in found if crossover]
 
@@ -277,11 +370,12 @@ def crossovers_in_words(picture, results):
     for gpu in dict.fromkeys(gpu for _, gpu, _ in found):
         against = [(filled_in(cpu.words, results.context), crossover)
                    for cpu, line, crossover in found if line == gpu]
-        if len({crossover.when() for _, crossover in against}) == 1:
+        when = {crossover: crossover.when(picture.x.in_words) for _, crossover in against}
+        if len(set(when.values())) == 1:
             crossover = against[0][1]
             joint = " or " if crossover.wins == "never" else " and "
             against = [(joint.join(cpu for cpu, _ in against), crossover)]
-        parts = [f"than {cpu} {crossover.when()}" for cpu, crossover in against]
+        parts = [f"than {cpu} {when[crossover]}" for cpu, crossover in against]
         words = filled_in(gpu.words, results.context)
         sentences.append(f"{words[0].upper()}{words[1:]} is faster {', '.join(parts)}.")
     return sentences
@@ -313,6 +407,10 @@ def caption(picture, data):
         return [f"{line.label}: {accesses_in_words(accesses)}."
                 for line, accesses in lines_of(picture, data)]
     sentences = crossovers_in_words(picture, data)
+    if picture.y == "roofline":
+        slope, flat = roof_of(picture, data)
+        sentences.append(f"Up to about {reader.about(flat / slope)} FLOP a byte the memory is the "
+                         "limit, and beyond that the arithmetic.")
     if end_of_l2(picture, data) == math.inf:
         sentences.append("All this data fits in the GPU's L2 cache.")
     return sentences + left_out_in_words(picture, data)

@@ -9,13 +9,13 @@ import textwrap
 
 import results_reader as reader
 from catalogue import (GREY, accesses_in_words, bars_of, caption, crossovers_of, end_of_l2,
-                       filled_in, l2_bytes, lines_of, sectors_of, title_of)
+                       filled_in, l2_bytes, lines_of, roof_of, sectors_of, shape, title_of)
 
 INK, FAINT, GRID, CARD, BORDER = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#DDDDDD"
 L2, L2_TEXT, ALARM = "#EAF1F6", "#4F6B7C", "#A63F00"
 
 # In points. The axes of all curves are equally high, and the card grows with its caption.
-WIDTH, MARGIN, LEFT, RIGHT, HEIGHT = 560, 16, 62, 148, 250
+WIDTH, MARGIN, LEFT, RIGHT, HEIGHT = 560, 16, {"bytes": 62, "flop": 74}, 148, 250
 TEXT, SMALL, LINE = 10.5, 9.5, 13.5
 
 
@@ -40,22 +40,45 @@ def write_time(seconds, written):
     return with_prefix(seconds, "s", ((1e-9, "n"), (1e-6, "µ"), (1e-3, "m"), (1, "")), written)
 
 
-def write_rate(rate, written):
-    return with_prefix(rate, "B/s", ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")),
-                       written)
+PREFIXES = ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+
+
+def write_bytes(rate, written):
+    return with_prefix(rate, "B/s", PREFIXES, written)
+
+
+def write_flop(rate, written):
+    return with_prefix(rate, "FLOP/s", PREFIXES, written)
 
 
 def write_share(share, written):
     return f"{written(100 * share)} %"
 
 
-WRITE = {"time": write_time, "rate": write_rate, "share": write_share}
-MEANING = {"time": "time{}; lower is better", "rate": "bytes per second{}; higher is better",
-           "share": "share of the ceiling's bytes per second{}; higher is better"}
+WRITE = {("time", "bytes"): write_time, ("time", "flop"): write_time,
+         ("rate", "bytes"): write_bytes, ("rate", "flop"): write_flop,
+         ("share", "bytes"): write_share, ("share", "flop"): write_share,
+         ("roofline", "flop"): write_flop}
 
 
-def axis_format(kind):
-    return lambda value, _: WRITE[kind](value, short) if value > 0 else "0"
+def write(picture, value, written):
+    """A value on the picture's y axis, with its unit."""
+    return WRITE[picture.y, picture.of](value, written)
+
+
+def meaning(picture, more=""):
+    """What the y axis shows."""
+    rate = {"bytes": "bytes per second", "flop": "FLOP per second"}[picture.of]
+    if picture.y == "time":
+        return f"time{more}; lower is better"
+    if picture.y == "share":
+        whose = "the ceiling" if picture.ceiling.label == "ceiling" else picture.ceiling.label
+        rate = f"share of {whose}'s {rate}"
+    return f"{rate}{more}; higher is better"
+
+
+def axis_format(picture):
+    return lambda value, _: write(picture, value, short) if value > 0 else "0"
 
 
 def width_of(text, size=TEXT):
@@ -146,7 +169,9 @@ def draw_curves(matplotlib, axes, picture, results):
     ticks = {point.x: picture.x.tick(point.row) for point in every}
     axes.set_xscale("log", base=2)
     axes.set_xlim(with_room(min(ticks), max(ticks), 0.07))
-    if picture.y == "share":
+    if picture.y == "roofline":
+        draw_roof(axes, picture, *roof_of(picture, results), every)
+    elif picture.y == "share":
         axes.set_ylim(0, max(1.1, 1.04 * max(point.high for point in every)))
         axes.axhline(1, color=GREY, linewidth=1.2, dashes=(5, 3))
     else:
@@ -158,7 +183,7 @@ def draw_curves(matplotlib, axes, picture, results):
     shown = ticks_with_room(axes, ticks)
     axes.set_xticks(shown, [ticks[x] for x in shown])
     axes.set_xlabel(picture.x.label)
-    axes.yaxis.set_major_formatter(axis_format(picture.y))
+    axes.yaxis.set_major_formatter(axis_format(picture))
     axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axes.grid(axis="y", color=GRID, linewidth=0.8)
@@ -183,6 +208,22 @@ def draw_curves(matplotlib, axes, picture, results):
     if edge:
         axes.axvspan(axes.get_xlim()[0], edge, facecolor=L2, zorder=0)
     label_curves(axes, lines, edge, results.context)
+
+
+def draw_roof(axes, picture, slope, flat, points):
+    """What the memory and the arithmetic units allow, from well before the edge between the two."""
+    edge = flat / slope
+    left = min(edge / 16, min(point.x for point in points) / 1.4)
+    right = 1.4 * max(point.x for point in points)
+    axes.set_xlim(left, right)
+    axes.set_yscale("log")
+    axes.set_ylim(with_room(min([slope * left] + [point.low for point in points]), flat, 0.08))
+    axes.plot([left, edge, right], [slope * left, flat, flat], color=GREY, dashes=(5, 3),
+              linewidth=1.6)
+    for text, at, beside in (
+            (f"{write_bytes(slope, three_digits)} from memory", (left, slope * left), (12, -6)),
+            (f"{write_flop(flat, three_digits)}, {picture.ceiling.label}", (edge, flat), (6, 5))):
+        axes.annotate(text, at, xytext=beside, textcoords="offset points", color=FAINT, size=SMALL)
 
 
 def with_room(low, high, part):
@@ -296,7 +337,8 @@ def draw_bars(matplotlib, axes, picture, results):
     places, labels = [], []
     y = 0
     for size, group in bars_of(picture, results):
-        at = f"{reader.exactly(size)} elements"
+        of_many = len(group[0][1].row.sizes) > 1
+        at = shape(group[0][1].row) if of_many else f"{reader.exactly(size)} elements"
         if picture.every_size:
             axes.annotate(at, (0, y + GROUP_HEAD - 6), xytext=(4, 0),
                           textcoords="offset points", size=SMALL, color=FAINT)
@@ -305,7 +347,7 @@ def draw_bars(matplotlib, axes, picture, results):
             middle = y + BAR / 2
             axes.barh(middle, point.y, height=BAR - 6, color=line.colour)
             axes.hlines(middle, point.low, point.high, color=INK, linewidth=1.4)
-            axes.annotate(WRITE[picture.y](point.y, three_digits), (point.high, middle),
+            axes.annotate(write(picture, point.y, three_digits), (point.high, middle),
                           xytext=(6, 0), textcoords="offset points", va="center",
                           bbox={"facecolor": CARD, "edgecolor": "none", "pad": 0.5})
             places.append(middle)
@@ -318,11 +360,11 @@ def draw_bars(matplotlib, axes, picture, results):
         axes.axvline(1, color=GREY, linewidth=1.2, dashes=(5, 3), zorder=0.5)
     axes.set_xlim(0, axes.dataLim.x1)
     axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(axis_format(picture.y))
+    axes.xaxis.set_major_formatter(axis_format(picture))
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.spines["bottom"].set_visible(False)
     has_size = not picture.every_size and point.row.sizes
-    axes.set_xlabel(MEANING[picture.y].format(f", at {at}" if has_size else ""))
+    axes.set_xlabel(meaning(picture, f", at {at}" if has_size else ""))
 
 
 # ---- the sectors that a warp touches ------------------------------------------------------------
@@ -391,9 +433,9 @@ def svg_of(matplotlib, chapter, picture, data, current):
                     height_of_accesses(lines), MARGIN, MARGIN, 8)
         draw_accesses(matplotlib, card.axes, lines)
     elif picture.x:
-        meaning = MEANING[picture.y].format("" if picture.y == "share" else ", logarithmic")
-        card = Card(matplotlib, title, subtitle_of(data), meaning, caption(picture, data),
-                    out_of_date, HEIGHT, LEFT, RIGHT, 44)
+        over_axes = meaning(picture, "" if picture.y == "share" else ", logarithmic")
+        card = Card(matplotlib, title, subtitle_of(data), over_axes, caption(picture, data),
+                    out_of_date, HEIGHT, LEFT[picture.of], RIGHT, 44)
         draw_curves(matplotlib, card.axes, picture, data)
     else:
         card = Card(matplotlib, title, subtitle_of(data), "", caption(picture, data), out_of_date,

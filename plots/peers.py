@@ -22,18 +22,29 @@ LENGTH = 0.03                   # seconds a repetition lasts, at least
 REPETITIONS = 5
 
 
-# ---- the problems: each makes its data and returns a call, and the bytes that the call moves ----
+# ---- the problems: each makes its data and returns a call, and what it moves and computes --------
 
 def add(torch, sizes):
     a, b = (torch.rand(sizes, device="cuda") for _ in range(2))
     c = torch.empty_like(a)
-    return lambda: torch.add(a, b, out=c), 3 * c.nbytes
+    return lambda: torch.add(a, b, out=c), {"bytes": 3 * c.nbytes}
 
 
 def sigmoid(torch, sizes):
     x = torch.randn(sizes, device="cuda")
     y = torch.empty_like(x)
-    return lambda: torch.sigmoid(x, out=y), 2 * y.nbytes
+    return lambda: torch.sigmoid(x, out=y), {"bytes": 2 * y.nbytes}
+
+
+def layer(torch, sizes):
+    """As one writes it: PyTorch makes its results anew in each call, from memory that it keeps."""
+    batch, inputs, outputs = sizes
+    x = torch.rand((batch, inputs), device="cuda")
+    weight = torch.rand((outputs, inputs), device="cuda") / inputs
+    bias = torch.rand((outputs,), device="cuda")
+    moved = x.nbytes + weight.nbytes + bias.nbytes + 4 * batch * outputs
+    return (lambda: torch.sigmoid(torch.nn.functional.linear(x, weight, bias)),
+            {"bytes": moved, "items": 2 * batch * inputs * outputs})
 
 
 # chapter: (a row that has the sizes, PyTorch's row, the problem). The data of a *cold* row rotates
@@ -43,6 +54,8 @@ CASES = {
                             ("gpu_float4_cold", "gpu_torch_add_cold", add)),
     "04_matrix_2d_3d": (("gpu_float4", "gpu_torch_add", add),),
     "05_device_functions": (("gpu_float4", "gpu_torch_sigmoid", sigmoid),),
+    "07_neural_layer": (("gpu_fused", "gpu_torch_layer", layer),
+                        ("gpu_batch_tile<32>", "gpu_torch_batch", layer)),
 }
 
 
@@ -64,9 +77,9 @@ def time_case(torch, problem, sizes, cold):
     The host is part of the first, as it is of our own kernels' times. In a CUDA graph the launches
     are prepared, so that the host's part vanishes: that is how our own cold rows are timed.
     """
-    call, moved = problem(torch, sizes)
+    call, counts = problem(torch, sizes)
     calls = [call] + [problem(torch, sizes)[0]
-                      for _ in range(math.ceil(COLD / moved) - 1 if cold else 0)]
+                      for _ in range(math.ceil(COLD / counts["bytes"]) - 1 if cold else 0)]
 
     def call_all(times):
         for _ in range(times):
@@ -87,7 +100,7 @@ def time_case(torch, problem, sizes, cold):
         count = batches * rounds * len(calls)
         timed.append((how, count, [sum(elapsed(torch, run) for _ in range(batches)) / count
                                    for _ in range(REPETITIONS)]))
-    return moved, timed
+    return counts, timed
 
 
 def entries(torch, own_row, name, problem):
@@ -98,13 +111,14 @@ def entries(torch, own_row, name, problem):
                 "repetitions": REPETITIONS, "threads": 1, **more}
 
     try:
-        moved, timed = time_case(torch, problem, own_row.sizes, name.endswith("_cold"))
+        counts, timed = time_case(torch, problem, own_row.sizes, name.endswith("_cold"))
     except RuntimeError as error:           # PyTorch's "out of memory" is one
         first_line = str(error).partition("\n")[0]
         return [entry(how, repetition_index=0, error_occurred=True, error_message=first_line)
                 for how in ("calls", "graph")]
     return [entry(how, repetition_index=i, iterations=count, real_time=seconds * 1e9,
-                  time_unit="ns", bytes_per_second=moved / seconds)
+                  time_unit="ns",
+                  **{f"{what}_per_second": each / seconds for what, each in counts.items()})
             for how, count, times in timed for i, seconds in enumerate(times)]
 
 

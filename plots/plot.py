@@ -50,6 +50,8 @@ def write(path, text):
     try:
         aside.write_text(text, encoding="utf-8", newline="\n")
         aside.replace(path)
+    except OSError as error:            # no space left, say
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         aside.unlink(missing_ok=True)
 
@@ -88,4 +90,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as error:
+        sys.exit(f"plot.py: {error}")

@@ -43,6 +43,7 @@ class Row:
     slowest: float
     repetitions: int
     bytes_per_second: float | None = None
+    items_per_second: float | None = None
     counters: dict = field(default_factory=dict)
 
     @property
@@ -54,6 +55,11 @@ class Row:
     def bytes(self):
         """What one iteration moves, as the program counts it."""
         return self.bytes_per_second * self.seconds if self.bytes_per_second else None
+
+    @property
+    def flop(self):
+        """The floating-point operations of one iteration: a program that counts items counts these."""
+        return self.items_per_second * self.seconds if self.items_per_second else None
 
 
 @dataclass(frozen=True)
@@ -138,11 +144,12 @@ def summary(full, runs):
              for time, run in zip(numbers("real_time"), runs, strict=True)]
     if min(times) <= 0:
         raise ValueError(f"{full}: a time that is not above zero")
-    rates = numbers("bytes_per_second")
+    bytes_rates, items_rates = numbers("bytes_per_second"), numbers("items_per_second")
     counters = {key: statistics.median(numbers(key)) for key, value in runs[0].items()
                 if key not in FIXED and isinstance(value, (int, float))}
     return Row(*split_name(full), statistics.median(times), min(times), max(times), len(times),
-               statistics.median(rates) if rates else None, counters)
+               statistics.median(bytes_rates) if bytes_rates else None,
+               statistics.median(items_rates) if items_rates else None, counters)
 
 
 def results_file(machine, chapter, results=RESULTS):
@@ -250,22 +257,25 @@ class Crossover:
     measured: int | None = None
     ahead_before: bool = False  # "never", and yet faster at some smaller size
 
-    def when(self, unit="elements"):
+    def when(self, in_words=lambda size: f"{about(size)} elements"):
         """The end of a sentence that begins "The GPU is faster than the CPU"."""
         if self.wins == "always":
             return "at every size measured"
         if self.wins == "from":
-            return f"from about {about(self.size)} {unit} on"
+            return f"from about {in_words(self.size)} on"
         if self.ahead_before:
             return "at some sizes, but not at the largest"
         return "at no size measured"
 
 
-def crossover(cpu_rows, gpu_rows):
-    """The Crossover of two rows, or None where they have no size in common."""
+def crossover(cpu_rows, gpu_rows, size=lambda row: row.elements):
+    """The Crossover of two rows, or None where they have no size in common.
+
+    `size` tells how large a row's problem is, or None for one that does not count.
+    """
     cpu = {row.sizes: row for row in cpu_rows}
-    pairs = sorted(((row.elements, cpu[row.sizes].seconds, row.seconds)
-                    for row in gpu_rows if row.sizes in cpu))
+    pairs = sorted(((size(row), cpu[row.sizes].seconds, row.seconds)
+                    for row in gpu_rows if row.sizes in cpu and size(row) is not None))
     if not pairs:
         return None
     lost = [i for i, (_, cpu_time, gpu_time) in enumerate(pairs) if not gpu_time < cpu_time]

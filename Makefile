@@ -16,6 +16,7 @@ make run-01          one of them; ARGS="100" goes to the program
 make build, build-01 compile only; with DEVICE=gpu this needs nvcc and no GPU
 make bench, bench-01 check, then time; results go to plots/results/
 make plots           draw plots/pictures/ from plots/results/
+make book            weave the chapters' pages and notebooks from their .cu
 make sanitize        look for memory faults, races and misuse; sanitize-01: in one
 make test            what continuous integration runs; ARGS="-k words" selects
 make info            what was found here, what was chosen, what to do about the rest
@@ -201,6 +202,11 @@ $(numbers:%=bench-%): bench-%: benchmark-library $$(call program,$$*) \
 plots:
 	@python=$$(sh make/setup python matplotlib) && "$$python" plots/plot.py $(MACHINE)
 
+# The chapters' README.md and notebooks, from their .cu and plots/results/.
+.PHONY: book
+book:
+	@python=$$(sh make/setup python json) && "$$python" book/weave.py
+
 # The CPU device has builds of its own for this.
 .PHONY: sanitize $(numbers:%=sanitize-%)
 sanitize: $(if $(filter gpu,$(DEVICE)),$(programs),compiler)
@@ -213,10 +219,12 @@ ifneq ($(word 2,$(filter run run-% bench bench-% sanitize sanitize-%,$(MAKECMDGO
 .NOTPARALLEL:
 endif
 
+test_modules := pytest xdist matplotlib nbformat nbclient ipykernel
+
 .PHONY: test
 test:
 	@sh make/setup test-tools
-	@python=$$(sh make/setup python pytest xdist matplotlib) || exit; \
+	@python=$$(sh make/setup python $(test_modules)) || exit; \
 	workers=$$("$$python" -c "import xdist" >/dev/null 2>&1 && nproc); \
 	exec env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
 	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
@@ -227,6 +235,6 @@ info:
 	@sh make/info
 setup: benchmark-library
 	@sh make/setup test-tools
-	@python=$$(sh make/setup python pytest xdist matplotlib) && echo "python: $$python"
+	@python=$$(sh make/setup python $(test_modules)) && echo "python: $$python"
 
 endif

@@ -213,7 +213,7 @@ def draw_curves(matplotlib, axes, picture, results):
 def draw_roof(axes, picture, slope, flat, points):
     """What the memory and the arithmetic units allow, from well before the edge between the two."""
     edge = flat / slope
-    left = min(edge / 16, min(point.x for point in points) / 1.4)
+    left = min(edge / 16, min(point.x for point in points) / 4)
     right = 1.4 * max(point.x for point in points)
     axes.set_xlim(left, right)
     axes.set_yscale("log")

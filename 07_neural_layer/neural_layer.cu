@@ -171,11 +171,10 @@ void launch_warp_a_row(Shape s, const float* d_w, const float* d_b, const float*
 // more bytes a thread. We do both. A row gets a block, and each thread reads `float4`s, several
 // before it uses the first. None depends on another, so they can be under way at the same time.
 //
-// Whether they are is up to the compiler. What is under way needs a register to arrive in, and it
-// is sparing with registers: the fewer a thread has, the more threads fit into an SM. Left alone,
-// `nvcc` 13.0 gets by with 36 for `sm_90`, by using the first pack before the last is asked for.
-// `__launch_bounds__` tells it what we want. A block has at most `threads` threads, and it is
-// enough if `512 / threads` blocks fit. Now it takes 78, and starts all loads first.
+// Each needs a register to arrive in, and the compiler is sparing with them: the fewer a thread
+// has, the more threads fit into an SM. Left alone, `nvcc` 13.0 gets by with 36 for `sm_90`, and
+// uses the first pack before it asks for the last. `__launch_bounds__` says that a block has at
+// most `threads` threads, and that `512 / threads` blocks are enough. Now it takes 78.
 //
 // A load of a `float4` needs an address that is a multiple of 16 bytes, and a row of W begins at
 // one only if `in` is a multiple of 4. Otherwise the same kernel goes in single floats. So what is
@@ -434,9 +433,8 @@ bool check(Shape s)
 // ## A network that reads
 //
 // A *network* is layers in a row: what one puts out, the next takes in. `digits.txt` has a network
-// of two. The first takes 64 numbers, the pixels of an image of 8 × 8, and makes 48 of them. The
-// second makes 10: one for each digit, which says how much the image looks like it. The largest is
-// the answer.
+// of two. The first takes the 64 pixels of an image of 8 × 8 and makes 48 numbers of them. The
+// second makes 10: for each digit how much the image looks like it. The largest is the answer.
 //
 // `digits.py` trained it, on three quarters of the images that come with scikit-learn. The others
 // are in the file too. The training has not seen them, so they are what to judge the network by.
@@ -861,11 +859,10 @@ BENCHMARK_MAIN();
 //
 // One vector, `in` = `out` = 4096, on an H200. Three kernels take 573 µs and the fused one 569: two
 // launches are saved, and W is read as slowly as before, at 118 GB/s. One warp a row reads it at
-// 2980 GB/s, one block a row at 3620. cuBLAS with its extra kernel takes 1.43 times as long as
-// that, and PyTorch 1.42 times. W has 64 MiB there, about as much as the L2 cache, so a part of it
-// can still be there from the call before. At 16384 × 16384, with 1 GiB, that part is small. One
-// block a row reaches 0.995 of the speed of reading alone. cuBLAS takes 1.10 times as long and
-// PyTorch 1.14 times.
+// 2980 GB/s, one block a row at 3620. cuBLAS and a kernel for the rest takes 1.43 times as long,
+// PyTorch 1.42 times. The L2 cache may still have a part of these 64 MiB from the call before.
+// Of 1 GiB, at 16384 × 16384, it has little. There one block a row reaches 0.995 of the speed of
+// reading alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times.
 //
 // For a batch of 64 vectors the tile kernel takes 295 µs, and 64 times the kernel for one vector
 // would take 1187. For a batch of 1024 it has 0.17 of the library's speed.
@@ -912,11 +909,10 @@ BENCHMARK_MAIN();
 //
 // ## The question that is left
 //
-// For one vector the memory is the limit, and we are at it. For a batch it is not, and there the
-// library is well ahead. Each multiplication of our kernel needs two numbers from shared memory,
-// and fetching them takes longer than multiplying. A thread with more than one output could use
-// what it has fetched more than once. And newer GPUs have units that multiply small matrices as a
-// whole. How does a product get to the library's speed?
+// For one vector the memory is the limit, and we are at it. For a batch the library is well ahead.
+// Each multiplication of our kernel waits for two numbers from shared memory. A thread with more
+// than one output could use them more than once, and newer GPUs have units that multiply small
+// matrices as a whole. How does a product get to the library's speed?
 
 // ## Plumbing
 //

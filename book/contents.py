@@ -106,7 +106,7 @@ CHAPTERS = {
                 "gpu_cublas": "cuBLAS and one kernel",
                 "gpu_torch_layer<calls>": "PyTorch", "gpu_ceiling": "ceiling"},
                "gpu_ceiling", sizes=(1, 16384, 16384)),
-         Table({"gpu_batch_rows": "one vector after another", "gpu_batch_tile": "tile, fused",
+         Table({"gpu_batch_tile": "tile, fused",
                 "gpu_batch_cublas": "cuBLAS and one kernel",
                 "gpu_torch_batch<calls>": "PyTorch"},
                "gpu_batch_cublas", "share of cuBLAS", "flop", (1024, 4096, 4096)))),

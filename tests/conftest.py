@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from summary import pytest_terminal_summary  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted(cu for cu in REPOSITORY.glob("[0-9][0-9]_*/*.cu")
@@ -116,10 +117,19 @@ def need(tool):
     return shutil.which(tool) or not_run(f"no {tool} here")
 
 
+def need_compiler(name):
+    """The name of a compiler that is here, or the end of the test. It is the name as given: for
+    another name of the same compiler cpu_device/run would build another engine."""
+    need(name)
+    return name
+
+
 # With pytest-xdist the tests run in several processes, the workers, side by side.
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: measures time, so nothing else runs meanwhile")
+    # What a shell starts with & ignores Ctrl-C, and so would all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config):
@@ -209,7 +219,7 @@ def build_program(once):
                 result = run([NVCC, "-O3", "-arch=native", *flags, file, "-o", program],
                              timeout=300)
             else:
-                compiler = need(cxx or os.environ.get("CXX") or "g++")
+                compiler = need_compiler(cxx or os.environ.get("CXX") or "g++")
                 result = run([REPOSITORY / "cpu_device" / "run", "--build", "-o", program, file],
                              timeout=300, env={"CXX": compiler, "CXXFLAGS": " ".join(flags)})
             if result.returncode != 0:

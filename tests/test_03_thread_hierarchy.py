@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import (DEVICE, NO_SIZES, REPOSITORY, check_device_memory, check_host_memory,
-                      check_usage, mutate, not_run, run)
+                      check_usage, not_run, run)
 
 CHAPTER = REPOSITORY / "03_thread_hierarchy" / "thread_hierarchy.cu"
 USAGE = "[n]   (sizes in decimal digits)"
@@ -126,60 +126,6 @@ def test_more_elements_than_32_bits_count(program):
         not_run("not enough memory for 4294967301 elements: " + (result.stdout + result.stderr).splitlines()[-1])
     assert result.stdout.splitlines()[-1] == "PASS"
     assert "vectors of 17179869204 bytes" in result.stdout
-
-
-# Each mistake is an edit of the chapter, with the sizes at which it shows.
-
-ADD = """    const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i < n)
-        c[i] = a[i] + b[i];
-}"""
-STRIDE = "i < n; i += stride)"
-FOUR = "            c[i] = x[k] + y[k];"
-TAIL = "            for (size_t tail = 4 * i; tail < n; ++tail)"
-QUAD = "make_float4(x[k].x + y[k].x, x[k].y + y[k].y,"
-BLOCKS = """    const unsigned blocks = (n + elements_a_block - 1) / elements_a_block;
-    kernel<<<blocks, threads_a_block>>>"""
-PLACE = "        places[i] = {blockIdx.x, threadIdx.x, threadIdx.x / warpSize, sm};"
-
-MISTAKES = {
-    "the kernel is empty": (ADD, "}", [1, 1000]),
-    "the number of blocks is rounded down": (BLOCKS, BLOCKS.replace(" + elements_a_block - 1", ""), [257, 1000]),
-    "the last element is left out": (ADD, ADD.replace("i < n", "i + 1 < n"), [1, 1000]),
-    "the neighbour's element is read": (ADD, ADD.replace("b[i]", "b[i ^ 1]"), [2, 1000]),
-    "the block's number is not used": (ADD, ADD.replace("size_t(blockIdx.x) * blockDim.x + ", ""), [33, 1000]),
-    "the grid-stride loop takes one step too few": (STRIDE, "i + stride < n; i += stride)", [1, 1000]),
-    "the grid-stride loop does not loop": (
-        "const size_t stride = size_t(gridDim.x) * blockDim.x;", "const size_t stride = n;", [1000003]),
-    "a strided element takes the sum of another": (FOUR, FOUR.replace("y[k]", "y[k ^ 1]"), [1000]),
-    "the tail is left out": (TAIL, TAIL.replace("tail < n", "tail + n % 4 < n"), [1, 2, 3, 5, 1003]),
-    "the tail loses its last element": (TAIL, TAIL.replace("tail < n", "tail + 1 < n"), [1, 5, 1003]),
-    "two parts of a float4 are exchanged": (
-        QUAD, "make_float4(x[k].y + y[k].y, x[k].x + y[k].x,", [4, 1000]),
-    "a NaN in the middle": (
-        ADD, ADD.replace("b[i];", "b[i];\n    if (i == n / 2)\n        c[i] = NAN;"), [1, 1000]),
-    "blocks of 2048 threads": (
-        "sweep = {32, 64, 128, 256, 512, 1024}", "sweep = {32, 64, 128, 256, 512, 2048}", [1000]),
-    "a thread writes down its number in the grid": (
-        PLACE, PLACE.replace(", threadIdx.x,", ", unsigned(i),"), [65, 500]),
-    "a warp of 16 threads": (PLACE, PLACE.replace("warpSize", "16"), [17, 500]),
-    "places that nobody writes": (PLACE, "        (void)places, (void)sm;", [1, 500]),
-    "one step fewer than was counted": (
-        "step < steps_a_round; ++step)\n            value = value * factor",
-        "step + 1 < steps_a_round; ++step)\n            value = value * factor", [1]),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_does_not_pass(build_program, mistake):
-    old, new, sizes = MISTAKES[mistake]
-    quick = ("-O0",) if DEVICE == "cpu" else ()
-    program = build_program(mutate(CHAPTER, old, new), name="thread_hierarchy", flags=quick)
-    for n in sizes:
-        result = run([program, str(n)])
-        assert result.returncode != 0, f"n = {n}:\n{result.stdout}"
-        assert "PASS" not in result.stdout
-        assert result.stdout.splitlines()[-1].startswith("FAIL: ") or "cudaError" in result.stderr
 
 
 # What the text of the program must keep to.

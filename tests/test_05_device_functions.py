@@ -119,65 +119,14 @@ def test_ulps_on_the_cpu(program):
             assert all(0.4 < float(ulps) < 3.5 for ulps in re.findall(r"[\d.]+(?= (?:below|above))", line))
 
 
-# Mistakes, each with the sizes at which it shows.
-
 SIGMOID = "__host__ __device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }"
-SCALAR, FOUR = "__global__ void apply(", "__global__ void apply_float4("
-MISTAKES = {
-    "the kernel is empty": (SCALAR, "y[i] = function(x[i])", "(void)x, (void)y", [1, 1000]),
-    "the kernel leaves out the last element": (SCALAR, "i < n", "i + 1 < n", [1, 1000]),
-    "the kernel takes the next element": (SCALAR, "function(x[i])", "function(x[(i + 1) % n])", [2, 1000]),
-    "the last block is left out": ("void launch(", "(n + 255) / 256", "(n / 256 + !(n / 256))", [1000]),
-    "a block of 2048 threads": ("void launch(", "(n + 255) / 256, 256", "(n + 2047) / 2048, 2048", [1000]),
-    "float4: the tail is forgotten": (FOUR, "j < n", "j + 4 < n", [1, 1003]),
-    "float4: two of the four exchanged": (
-        FOUR, "function(v.x), function(v.y)", "function(v.y), function(v.x)", [1000]),
-    "float4: a quarter of the blocks": ("void launch_float4(", "(n + 511) / 512", "(n + 2047) / 2048", [2000]),
-    "a NaN in the middle": (SCALAR, "function(x[i])", "i == n / 2 ? NAN : function(x[i])", [1, 1000]),
-    "an Inf in the middle": (FOUR, "y[j] = function(x[j])", "y[j] = INFINITY", [3, 1003]),
-    "the input is not copied": (
-        "void sigmoid_gpu(", "    CUDA_CHECK(cudaMemcpy(d_x, x, bytes, cudaMemcpyHostToDevice));\n", "", [1000]),
-    "the result is not copied back": (
-        "void sigmoid_gpu(", "    CUDA_CHECK(cudaMemcpy(y, d_y, bytes, cudaMemcpyDeviceToHost));\n", "", [1000]),
-}
-FORMULAS = {
-    "the second form": "{ return expf(x) / (1 + expf(x)); }",
-    "the wrong sign": "{ return 1 / (1 + expf(x)); }",
-    "a millionth too large": "{ return 1.000001f / (1 + expf(-x)); }",
-    "a clamp that swallows NaN": "{ return 1 / (1 + expf(-fminf(fmaxf(x, -100), 100))); }",
-    "cut off at 16": "{ return x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x)); }",
-}
-
-
-def fails(program, sizes):
-    for n in sizes:
-        result = run([program, str(n)])
-        assert result.returncode != 0, f"n = {n}:\n{result.stdout}"
-        assert "PASS" not in result.stdout
-        assert result.stdout.splitlines()[-1].startswith("FAIL: ") or "cudaError" in result.stderr
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_does_not_pass(build_program, mistake):
-    function, old, new, sizes = MISTAKES[mistake]
-    fails(build_program(mutate(TEXT, old, new, inside=function), name="device_functions"), sizes)
-
-
-@pytest.mark.parametrize("formula", FORMULAS)
-def test_a_wrong_formula_does_not_pass(build_program, formula):
-    source = mutate(TEXT, SIGMOID, SIGMOID[:SIGMOID.index("{")] + FORMULAS[formula])
-    fails(build_program(source, name="device_functions"), [100003])
-
-
-def test_a_nan_that_is_lost_is_found_though_the_cpu_loses_it_too(build_program):
-    source = mutate(TEXT, SIGMOID, SIGMOID[:SIGMOID.index("{")] + FORMULAS["a clamp that swallows NaN"])
-    result = run([build_program(source, name="device_functions"), "1000"])
-    assert result.stdout.splitlines()[-1].startswith("FAIL: expf: NaN became ")
 
 
 @pytest.mark.skipif(DEVICE != "gpu", reason="-use_fast_math is an option of nvcc")
 def test_built_with_use_fast_math_it_fails(build_program):
-    fails(build_program(CHAPTER, flags=("-use_fast_math",)), [1000003])
+    result = run([build_program(CHAPTER, flags=("-use_fast_math",)), "1000003"])
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1].startswith("FAIL: ")
 
 
 # What the text says of the compiler.

@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from conftest import CHAPTERS, NVCC, REPOSITORY, need, not_run, run
+from conftest import CHAPTERS, NVCC, REPOSITORY, need_compiler, not_run, run
 
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
 ARCHITECTURES = ["75", "80", "90", "120"]
@@ -44,7 +44,7 @@ def test_nvcc_builds_the_benchmarks_without_a_warning(chapter, tmp_path):
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_the_cpu_device_builds_and_runs_the_file_alone(chapter, compiler, tmp_path):
     source = alone(chapter, tmp_path)
-    result = run([REPOSITORY / "cpu_device" / "run", f"--cxx={need(compiler)}", source],
+    result = run([REPOSITORY / "cpu_device" / "run", f"--cxx={need_compiler(compiler)}", source],
                  env={"CXXFLAGS": "-Wall -Wextra -Werror"}, cwd=tmp_path, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == "PASS"

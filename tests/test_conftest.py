@@ -60,7 +60,8 @@ def most_at_once(lines):
 def test_nothing_runs_beside_a_test_that_is_alone(tmp_path, mark):
     if not find_spec("xdist"):
         not_run("no pytest-xdist here")
-    shutil.copy(REPOSITORY / "tests" / "conftest.py", tmp_path)
+    for name in ("conftest.py", "summary.py", "cases.py"):
+        shutil.copy(REPOSITORY / "tests" / name, tmp_path)
     (tmp_path / "test_many.py").write_text(TESTS.replace("mark.alone", f"mark.{mark}"))
     result = run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "4", "--basetemp",
                   tmp_path / "base", tmp_path], env={"PYTEST_XDIST_WORKER": None}, cwd=tmp_path)

@@ -25,6 +25,7 @@ PASSES = '#include <cstdio>\nint main() { std::puts("fine\\nPASS"); }\n'
 FAILS = '#include <cstdio>\nint main() { std::puts("FAIL: element 3"); return 1; }\n'
 
 PYTHON = Path(sys.executable).resolve()         # not that of a virtual environment
+CORES = run(["nproc"]).stdout.strip()
 
 KNOWN = {
     "11.5": "35 37 50 52 53 60 61 62 70 72 75 80 86 87",
@@ -734,20 +735,22 @@ def test_python_modules_without_a_network(tree):
     assert seconds < 45                         # 10 s where nothing else runs
 
 
-def test_pytest_alone_is_enough(tree):
-    """Pictures cannot be tested without matplotlib; all else can."""
+@pytest.mark.parametrize("missing", ["matplotlib", "xdist"])
+def test_pytest_alone_is_enough(tree, missing):
+    """Without matplotlib all but the pictures is tested, without xdist one test after the other."""
     tree.chapters(PASSES)
-    tree.tool("python3", """#!/bin/sh
+    tree.tool("python3", f"""#!/bin/sh
 case $* in
-    *matplotlib*|*venv*) exit 1 ;;
+    *{missing}*|*venv*) exit 1 ;;
 esac
 echo "$*"
 """)
     result = tree.make("test")
     assert result.returncode == 0, result.stderr
-    assert last_line(result) == "-m pytest -rs tests"
-    assert "python3 cannot import all of: pytest matplotlib." in result.stderr
-    assert "Going on with pytest alone." in result.stderr
+    side_by_side = "" if missing == "xdist" else f"-n {CORES} "
+    assert last_line(result) == f"-m pytest -rs {side_by_side}tests"
+    assert "python3 cannot import all of: pytest xdist matplotlib nbformat nbclient ipykernel." in result.stderr
+    assert f"Going on without: {missing}.\n" in result.stderr
 
 
 def test_what_only_some_tests_need(tree):
@@ -779,10 +782,10 @@ echo "==== 1 passed in 0.1s ===="
     result = tree.make("test")
     assert result.returncode == 0, result.stderr
     assert last_line(result) == "==== 1 passed in 0.1s ===="
-    assert "cpu: -m pytest -rs tests: :\n" in result.stdout
+    assert f"cpu: -m pytest -rs -n {CORES} tests: :\n" in result.stdout
     tree.nvcc()
     result = tree.make("test", "DEVICE=gpu", "ARGS=-k makefile")
-    assert "gpu: -m pytest -rs tests -k makefile: :\n" in result.stdout
+    assert f"gpu: -m pytest -rs -n {CORES} tests -k makefile: :\n" in result.stdout
 
 
 def test_openblas_for_the_chapter_that_has_a_row_for_it(tree):
@@ -895,7 +898,7 @@ def test_bench_keeps_the_rows_of_the_cpu(google_benchmark, tree):
     assert context["executable"] == "01_a_bench"
     assert context["gpu"] == context["driver"] == context["toolkit"] == "none"
     assert context["flags"] == "-O3 -DBENCHMARKS -fopenmp -DA:1 2"
-    assert context["threads"] == run(["nproc"]).stdout.strip()
+    assert context["threads"] == CORES
     assert context["cpu"] and context["date"]
     assert context["source_sha256"] == source_hash(tree.root / "01_a/a.cu", "--timed")
     assert [path.name for path in tree.results("").iterdir()] == ["01_a.json"]

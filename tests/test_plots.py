@@ -22,13 +22,14 @@ NO_SCREEN = {"DISPLAY": None, "WAYLAND_DISPLAY": None}
 
 # ---- made-up results ----------------------------------------------------------------------------
 
-def row(name, times, moved=None, unit="ns", **more):
+def row(name, times, moved=None, unit="ns", flop=None, **more):
     """The repetitions of one benchmark, as Google Benchmark writes them; times in `unit`."""
     scale = reader.SECONDS[unit]
     return [{"name": name, "run_name": name, "run_type": "iteration", "repetitions": len(times),
              "repetition_index": i, "threads": 1, "iterations": 10, "real_time": time,
              "cpu_time": time, "time_unit": unit,
-             **({"bytes_per_second": moved / (time * scale)} if moved else {}), **more}
+             **({"bytes_per_second": moved / (time * scale)} if moved else {}),
+             **({"items_per_second": flop / (time * scale)} if flop else {}), **more}
             for i, time in enumerate(times)]
 
 
@@ -77,6 +78,27 @@ def thread_hierarchy_rows():
         for name in ("gpu_scalar_blocks", "gpu_float4_blocks"):
             rows += row(f"{name}/n:{2**28}/block:{block}/min_time:0.100", around(seconds),
                         12 * 2**28)
+    return rows
+
+
+def product(name, shapes, seconds):
+    """A row of matrix products: shape -> seconds, of the whole product's FLOPs."""
+    return [entry for m, n, k in shapes for entry in
+            row(f"{name}/{m}/{n}/{k}/manual_time", around(seconds(2 * m * n * k)),
+                4 * (m * k + k * n + m * n), flop=2 * m * n * k)]
+
+
+def matmul_rows():
+    cubes = [(2**power,) * 3 for power in range(7, 14)]
+    odd = [(4095, 4097, 4099)]
+    rows = product("cpu_one_thread", cubes[:4], lambda flop: flop / 1e10)
+    rows += product("cpu_all_threads", cubes[:5], lambda flop: 1e-5 + flop / 1e11)
+    for name, speed in (("gpu_rows_on_x", 5e11), ("gpu_columns_on_x", 5e12), ("gpu_tile<8>", 5e12),
+                        ("gpu_tile<16>", 7e12), ("gpu_tile<32>", 1e13), ("gpu_cublas", 5e13)):
+        rows += product(name, cubes + odd, lambda flop: 1e-4 + flop / speed)
+    rows += product("gpu_with_transfers_pageable", cubes, lambda flop: 1e-3 + flop / 5e12)
+    rows += row("gpu_read_ceiling<256,4>/manual_time", around(4 * 2**28 / 4e12), 4 * 2**28)
+    rows += row("gpu_fma_ceiling/manual_time", around(1e-3), flop=6e10)
     return rows
 
 
@@ -299,7 +321,7 @@ def test_a_picture_asks_for_rows_that_its_program_has(chapter, picture):
     if picture.y == "accesses":
         wanted = {f"gpu_{line.rows}" for line in picture.lines}
     else:
-        wanted = {line.rows for line in (*picture.lines, picture.ceiling) if line}
+        wanted = {line.rows for line in (*picture.lines, picture.ceiling, picture.slope) if line}
     assert wanted <= known
 
 
@@ -355,6 +377,55 @@ def test_what_was_left_out_is_said(results):
     words = catalogue.pictures("h200", "03_thread_hierarchy", results)[0][2]
     assert ("Left out: gpu_float4/268435456, gpu_ceiling<256, 2>/268435456 "
             "(no room for vectors of this size).") in words
+
+
+@pytest.fixture
+def matmul(results):
+    save(results / "h200", "06_matmul", matmul_rows())
+    return {name: words for name, _, words, _ in
+            catalogue.pictures("h200", "06_matmul", results)}
+
+
+def test_matrices_are_compared_by_their_side(matmul):
+    # 1e-4 s against 2 N³ / 1e10 s: between 64 and 128, so always; 1e-5 + 2 N³ / 1e11 crosses later.
+    words = matmul["06_matmul_rate.svg"]
+    assert "The tile kernel alone is faster than one CPU thread at every size measured" in words
+    assert "than 16 CPU threads from about N = 160 on." in words
+
+
+def test_the_roofline_says_where_its_edge_is(matmul):
+    # 6e13 FLOP/s over 4e12 bytes a second.
+    assert matmul["06_matmul_roofline.svg"] == (
+        "Up to about 15 FLOP a byte the memory is the limit, and beyond that the arithmetic.")
+
+
+def test_the_roofline_has_the_cubes_alone(matmul, results):
+    (picture,) = [each for each in catalogue.PICTURES["06_matmul"] if each.y == "roofline"]
+    for _, points in catalogue.lines_of(picture, reader.load("h200", "06_matmul", results)):
+        assert [round(6 * point.x) for point in points] == [2**power for power in range(7, 14)]
+
+
+def test_the_ladder_stands_at_the_size_that_is_named(matmul, results):
+    (ladder,) = [picture for picture in catalogue.PICTURES["06_matmul"] if picture.name == "ladder"]
+    ((_, bars),) = catalogue.bars_of(ladder, reader.load("h200", "06_matmul", results))
+    assert {point.row.sizes for _, point in bars} == {(4096, 4096, 4096)}
+    flop = 2 * 4096**3
+    assert bars[-1][1].y == pytest.approx((1e-4 + flop / 5e13) / (1e-4 + flop / 1e13))
+
+
+def test_products_are_drawn_in_flop(matmul, results):
+    pictures, result = draw(results, "h200")
+    assert result.returncode == 0, result.stderr
+    rate = texts(pictures / "h200" / "06_matmul_rate.svg")
+    for wanted in ("10 TFLOP/s", "FLOP per second, logarithmic; higher is better", "8192",
+                   "N, for matrices of N × N", "fits in the L2 cache, 60 MiB", "cuBLAS"):
+        assert wanted in rate, rate
+    ladder = texts(pictures / "h200" / "06_matmul_ladder.svg")
+    assert "share of cuBLAS's FLOP per second, at 4096³; higher is better" in ladder
+    roofline = texts(pictures / "h200" / "06_matmul_roofline.svg")
+    # The ceilings' medians, 1.01 times the times above.
+    assert "3.96 TB/s from memory" in roofline and "59.4 TFLOP/s, FMAs alone" in roofline
+    assert "FLOP for each byte that the memory has to move" in roofline
 
 
 def test_accesses_are_counted_in_sectors(results):
@@ -594,6 +665,9 @@ LIMIT = float(os.environ.get("FAKE_LIMIT", "inf"))
 
 
 class Tensor:
+    def __truediv__(self, number):
+        return self
+
     def __init__(self, sizes):
         self.sizes, self.nbytes = tuple(sizes), 4
         for size in sizes:
@@ -628,8 +702,16 @@ def add(a, b, out):
     work([a, b], out)
 
 
-def sigmoid(x, out):
-    work([x], out)
+def sigmoid(x, out=None):
+    work([x], out or Tensor(x.sizes))
+
+
+def linear(x, weight, bias):
+    assert x.sizes[1] == weight.sizes[1] and weight.sizes[0] == bias.sizes[0]
+    return Tensor((x.sizes[0], weight.sizes[0]))
+
+
+nn = types.SimpleNamespace(functional=types.SimpleNamespace(linear=linear))
 
 
 class Event:
@@ -724,6 +806,19 @@ def test_matrices_and_sigmoid(time_peers, results):
     assert sigmoid.bytes == pytest.approx(8 * 2**20)
 
 
+def test_layers(time_peers, results):
+    save(results / "h200", "07_neural_layer",
+         product("gpu_fused", [(1, 4096, 512)], lambda flop: 1e-5) +
+         product("gpu_batch_tile<32>", [(64, 4096, 4096)], lambda flop: 1e-3))
+    assert time_peers("h200", "07_neural_layer").returncode == 0
+    found = reader.load("h200", "07_neural_layer", results)
+    (one,) = found.named("gpu_torch_layer<calls>")
+    assert one.sizes == (1, 4096, 512)
+    assert one.bytes == pytest.approx(4 * (4096 * 512 + 4096 + 2 * 512))
+    (batch,) = found.named("gpu_torch_batch<graph>")
+    assert batch.flop == pytest.approx(2 * 64 * 4096 * 4096)
+
+
 def test_the_clock_of_the_peers(tmp_path, monkeypatch):
     """Batches are long against the events, and cold data rotates through what no cache holds."""
     (tmp_path / "torch.py").write_text(FAKE_TORCH)
@@ -732,7 +827,8 @@ def test_the_clock_of_the_peers(tmp_path, monkeypatch):
     import torch
     for cold, sets in ((False, 1), (True, 31)):
         torch.log.update(outputs=[], shortest=1e9)
-        moved, timed = peers.time_case(torch, peers.add, (2**21,), cold)
+        counts, timed = peers.time_case(torch, peers.add, (2**21,), cold)
+        moved = counts["bytes"]
         assert moved == 12 * 2**21
         assert len(set(torch.log["outputs"])) == sets >= (768e6 / moved if cold else 1)
         following = zip(torch.log["outputs"], torch.log["outputs"][1:])

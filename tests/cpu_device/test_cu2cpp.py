@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import DEVICE, NVCC, REPOSITORY, mutate, need, not_run, run
+from conftest import DEVICE, NVCC, REPOSITORY, mutate, need, need_compiler, not_run, run
 
 SOURCE = REPOSITORY / "cpu_device" / "cu2cpp.cpp"
 SYNTAX = sorted((Path(__file__).parent / "syntax").glob("*.cu"))
@@ -409,7 +409,7 @@ def test_wrong_launch_is_an_error_with_its_line(launch, cxx, tmp_path):
             f"int main()\n{{\n    int* p = nullptr;\n    {launch}\n}}\n")
     (tmp_path / "wrong.cu").write_text(text)
     result = run([REPOSITORY / "cpu_device" / "run", "--build", "-o", "wrong", "wrong.cu"],
-                 cwd=tmp_path, env={"CXX": need(cxx)}, timeout=300)
+                 cwd=tmp_path, env={"CXX": need_compiler(cxx)}, timeout=300)
     assert (result.returncode, result.stdout) == (1, "")
     assert re.search(r"(?m)\bwrong\.cu:8\b", result.stderr), result.stderr
     assert not (tmp_path / "wrong").exists()

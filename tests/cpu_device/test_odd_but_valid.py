@@ -1,7 +1,7 @@
 """Programs that nobody would write first, and that CUDA takes, or refuses with a reason."""
 
 import pytest
-from conftest import DEVICE, need, run
+from conftest import DEVICE, run
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="is about the CPU device")
 
@@ -63,7 +63,7 @@ RIGHT = {
 @pytest.mark.parametrize("flags", [(), ("-O0",)], ids=repr)
 @pytest.mark.parametrize("name", RIGHT)
 def test_runs(build_program, name, flags, compiler):
-    program = build_program(CHECK + RIGHT[name], flags=flags, cxx=need(compiler))
+    program = build_program(CHECK + RIGHT[name], flags=flags, cxx=compiler)
     result = run([program], env={"CPU_DEVICE_QUIET": "1"})
     assert (result.returncode, result.stdout, result.stderr) == (0, "cudaSuccess\n", "")
 

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import CHAPTERS, DEVICE, NVCC, REPOSITORY, environment, need, not_run, run
+from conftest import (CHAPTERS, DEVICE, NVCC, REPOSITORY, environment, need, need_compiler,
+                      not_run, run)
 
 if DEVICE != "cpu":
     pytest.skip("about the CPU device", allow_module_level=True)
@@ -125,7 +126,7 @@ int main()
 def test_no_warning_from_our_headers(cxx, tmp_path):
     path = tmp_path / "warnings.cu"
     path.write_text(WARNINGS)
-    env = {"CXX": need(cxx), "CXXFLAGS": "-Wall -Wextra -Werror -pedantic"}
+    env = {"CXX": need_compiler(cxx), "CXXFLAGS": "-Wall -Wextra -Werror -pedantic"}
     result = start("--build", "-o", tmp_path / "out", path, env=env)
     assert (result.returncode, build_output(result)) == (0, "")
     path.write_text(WARNINGS.replace("int n)", "int n, int unused)").replace(", 0)", ", 0, 0)"))
@@ -157,7 +158,7 @@ def test_nothing_is_fused(cxx, tmp_path):
         pytest.skip("this processor cannot fuse a product and a sum")
     path = tmp_path / "fused.cu"
     path.write_text(CONTRACTION)
-    env = {"CXX": need(cxx), "CXXFLAGS": "-mfma"}
+    env = {"CXX": need_compiler(cxx), "CXXFLAGS": "-mfma"}
     assert start(path, env=env).stdout == "10"
     env["CXXFLAGS"] += " -ffp-contract=fast"
     assert start(path, env=env).stdout == "01"
@@ -646,7 +647,7 @@ def fault(folder, line, blocks=2):
 @pytest.mark.parametrize("name", FAULTS)
 def test_sanitizers(name, cxx, tmp_path):
     mode, line, report = FAULTS[name]
-    result = start(mode, f"--cxx={need(cxx)}", fault(tmp_path, line))
+    result = start(mode, f"--cxx={need_compiler(cxx)}", fault(tmp_path, line))
     assert result.returncode != 0
     assert re.search(report, result.stderr, re.DOTALL), result.stderr
 
@@ -654,7 +655,7 @@ def test_sanitizers(name, cxx, tmp_path):
 @pytest.mark.parametrize("cxx", ["g++", "clang++"])
 @pytest.mark.parametrize("mode", ["--asan", "--tsan"])
 def test_sanitizers_are_quiet(mode, cxx, tmp_path):
-    result = start(mode, f"--cxx={need(cxx)}", fault(tmp_path, SOUND, blocks=1))
+    result = start(mode, f"--cxx={need_compiler(cxx)}", fault(tmp_path, SOUND, blocks=1))
     assert (result.returncode, result.stdout, build_output(result)) == (0, "", "")
 
 
@@ -737,7 +738,7 @@ def test_gdb_stops_in_one_thread(cxx, tmp_path):
     need("gdb")
     (tmp_path / "square.cu").write_text(SQUARE)
     (tmp_path / "commands").write_text(COMMANDS)
-    result = start("--gdb-batch=commands", f"--cxx={need(cxx)}", "square.cu", cwd=tmp_path)
+    result = start("--gdb-batch=commands", f"--cxx={need_compiler(cxx)}", "square.cu", cwd=tmp_path)
     assert result.returncode == 3, result.stdout + result.stderr
     shown = re.findall(r"(?m)^\$\d+ = (.*)", result.stdout)
     numbers = ", ".join(map(str, range(32)))
@@ -821,7 +822,7 @@ def faults_found(compile_file, path):
 
 @pytest.mark.parametrize("clang", CLANGS)
 def test_lint_names_the_line(clang, tmp_path):
-    found = faults_found(lambda path: start("--lint", f"--cxx={need(clang)}", path),
+    found = faults_found(lambda path: start("--lint", f"--cxx={need_compiler(clang)}", path),
                          tmp_path / "rules.cu")
     assert found.keys() == RULES.keys()
     for rule, (_, message) in RULES.items():
@@ -925,10 +926,11 @@ def test_lint_allows_what_cuda_allows(clang, tmp_path):
 def test_lint_of_the_chapters(chapter, flags):
     if flags and not Path("/usr/include/benchmark/benchmark.h").exists():
         not_run("no Google Benchmark here")
-    result = start("--lint", f"--cxx={need('clang++')}", chapter, env={"CXXFLAGS": flags})
+    result = start("--lint", f"--cxx={need_compiler('clang++')}", chapter, env={"CXXFLAGS": flags})
     assert result.returncode == 0, result.stderr
 
 
 def test_lint_builds_nothing(program, tmp_path):
-    result = start("--lint", program, env={"BUILD": tmp_path / "build", "CXX": need("clang++")})
+    result = start("--lint", program,
+                   env={"BUILD": tmp_path / "build", "CXX": need_compiler("clang++")})
     assert result.returncode == 0 and not (tmp_path / "build").exists()

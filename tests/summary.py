@@ -1,0 +1,41 @@
+"""What a run of the tests comes to, on a line just before pytest's own."""
+
+import os
+import re
+
+import pytest
+from cases import CASES
+
+
+def matches(test, nodeid):
+    """Whether a test that cases.py names is, or includes, the one that ran."""
+    return nodeid == test or nodeid.startswith(f"{test}[")
+
+
+def held(outcomes):
+    """The cases whose tests have all run and none of them failed; some may be for another device."""
+    return [case for case, tests in CASES.items()
+            if all("passed" in (found := {outcome for nodeid, outcome in outcomes if matches(test, nodeid)})
+                   and "failed" not in found for test in tests)]
+
+
+def summary(outcomes):
+    """The line, from pairs of a test's name and what became of it."""
+    passed = [nodeid for nodeid, outcome in outcomes if outcome == "passed"]
+    ran = [re.fullmatch(r"test_modes\.py::\w+\[(\d\d_\w+)-(.*)\]", nodeid) for nodeid in passed]
+    chapters = {match[1] for match in ran if match}
+    modes = {match[2] for match in ran if match}
+    mistakes = sum(nodeid.startswith(("test_mistakes.py::test_a_mistake_is_caught",
+                                      "test_mistakes.py::test_a_mistake_of_timing_is_caught")) for nodeid in passed)
+    device = os.environ.get("DEVICE") or "cpu"
+    return (f"{len(chapters)} chapters x {device} x {len(modes)} modes ({', '.join(sorted(modes))}), "
+            f"{mistakes} mistakes caught, {len(held(outcomes))} of {len(CASES)} cases held")
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter):
+    yield                                  # first what others have to say
+    outcomes = [(report.nodeid.removeprefix("tests/"), outcome)
+                for outcome in ("passed", "failed", "error") for report in terminalreporter.stats.get(outcome, [])]
+    terminalreporter.write_line(summary([(nodeid, outcome if outcome == "passed" else "failed")
+                                         for nodeid, outcome in outcomes]))

@@ -1,0 +1,67 @@
+"""What has been measured and is committed can be true."""
+
+import json
+import math
+
+import pytest
+from conftest import REPOSITORY
+
+UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+RESULTS = {f"{path.parent.name} {path.stem}": path for path in sorted(REPOSITORY.glob("plots/results/*/[0-9]*.json"))
+           if path.stem.count(".") == 0}
+each_result = pytest.mark.parametrize("name", RESULTS)
+
+
+def rows(name):
+    """row -> its repetitions, of those that were not left out."""
+    found = {}
+    for row in json.loads(RESULTS[name].read_text(encoding="utf-8"))["benchmarks"]:
+        if row.get("run_type") == "iteration" and not row.get("error_occurred"):
+            found.setdefault(row["name"], []).append(row)
+    return found
+
+
+def seconds(row):
+    return row["real_time"] * UNIT[row["time_unit"]]
+
+
+@each_result
+def test_rows_are_repeated_and_timed_as_they_must_be(name):
+    """At least five repetitions of the same batches; kernels timed by events, and copies by the clock."""
+    for row, repetitions in rows(name).items():
+        assert len(repetitions) >= 5, row
+        assert len({repetition["iterations"] for repetition in repetitions}) == 1, row
+        if row.startswith("gpu_"):
+            assert row.endswith("/real_time" if "transfers" in row else "/manual_time"), row
+        for repetition in repetitions:
+            for counter in ("real_time", "bytes_per_second", "items_per_second"):
+                value = repetition.get(counter, 1)
+                assert math.isfinite(value) and value > 0, f"{row}: {counter}"
+
+
+@each_result
+def test_a_kernel_takes_the_same_time_each_time(name):
+    for row, repetitions in rows(name).items():
+        if row.endswith("/manual_time"):
+            times = [seconds(repetition) for repetition in repetitions]
+            assert max(times) < 1.5 * min(times), row
+
+
+@each_result
+def test_the_loop_of_the_cpu_was_not_optimised_away(name):
+    """A row of 64 times the work takes at least 16 times as long, and no core adds a number in a twentieth
+    of a nanosecond."""
+    sizes = {}
+    for row, repetitions in rows(name).items():
+        kind, *words = row.split("/")
+        if kind == "cpu_one_thread":
+            numbers = [int(word) for word in words if word.isdigit()]
+            work = math.prod(numbers)
+            if numbers:
+                time = min(map(seconds, repetitions))
+                assert time > work * 5e-11, row
+                sizes[work] = time
+    for small in sizes:
+        for large in sizes:
+            if large >= 64 * small and sizes[small] > 1e-7:
+                assert sizes[large] > 16 * sizes[small], (small, large)

@@ -10,6 +10,8 @@
 // nvcc -O3 -arch=native matmul.cu -o matmul && ./matmul
 // ./matmul 300 500 700              # m, n, k
 // ```
+//
+// (`-O3` is for the CPU's loops. `nvcc` optimises code for the GPU by itself.)
 
 #include <algorithm>
 #include <cfloat>
@@ -170,17 +172,18 @@ void launch_rows_on_x(Shape s, const float* d_a, const float* d_b, float* d_c)
 //
 // Drawn over I that is a slope that runs into a flat line. It looks like a roof, and the picture is
 // called the *roofline*. The two lines meet at 13.9 FLOP per byte. Left of that point memory is the
-// limit, and that is where chapters 1 to 5 were. Right of it is arithmetic. A product with N = 4096
-// has an intensity of 683. It is far to the right, and could come near the flat line.
+// limit, and that is where the long vectors of chapters 3 to 5 were. Right of it is arithmetic. A
+// product with N = 4096 has an intensity of 683. It is far to the right, and could come near the
+// flat line.
 //
 // `matmul` reaches 5.7 TFLOP/s at N = 2048, and 3.0 at 4096, where B alone has 64 MiB and fits into
 // no cache. What holds it back? Each step of its sum loads two floats, 8 bytes for 2 FLOP. That is
-// an intensity of 1/4, and if all its loads went to memory, it would end at 1.1 TFLOP/s. Most do
-// not get that far, because the caches answer them: a small one in each SM, called *L1*, and a
-// large one for all, called *L2*. But L1 has a limit too. In one cycle an SM of an H200 can start
-// the steps of four warps, and L1 can answer one load of one warp. Each step waits for two loads,
-// so for every step that is done seven more could have been: at most an eighth of the flat line is
-// left.
+// an intensity of 1/4, and if all its loads went to memory, it would end at 1.1 TFLOP/s. (The
+// picture counts each matrix once.) Most do not get that far, because the caches answer them: a
+// small one in each SM, called *L1*, and a large one for all, called *L2*. But L1 has a limit too.
+// In one cycle an SM of an H200 can start the steps of four warps, and L1 can answer one load of
+// one warp. The two loads of a step take two cycles, in which the SM could have started eight
+// steps, and got one: at most an eighth of the flat line is left.
 //
 // ![roofline]
 //
@@ -258,7 +261,7 @@ void launch_tile(Shape s, const float* d_a, const float* d_b, float* d_c)
 
 // ## Shared memory and L1
 //
-// They are one array of memory in the SM, 256 KB on an H200. How much of it is shared memory is
+// They are one array of memory in the SM, 256 KiB on an H200. How much of it is shared memory is
 // settled for each kernel. The *carve-out* asks for a share in percent:
 //
 // ```cuda
@@ -266,7 +269,7 @@ void launch_tile(Shape s, const float* d_a, const float* d_b, float* d_c)
 // ```
 //
 // It is a wish. The driver grants what it has a setting for, and at least what one block needs. A
-// block with tiles of 32 needs 8 KB, and an SM of an H200 could hold two such blocks, but with 0 %
+// block with tiles of 32 needs 8 KiB, and an SM of an H200 could hold two such blocks, but with 0 %
 // there is no room for the second. `matmul` has no shared memory. It lives from L1, and with 100 %
 // it has the least of it. The rows with `carveout` in their names show what that does at 4096 ×
 // 4096 × 4096 on an H200: `matmul_tile<32>` takes 1.45 times as long with 0 % as with 100 %.
@@ -543,7 +546,7 @@ int main(int argc, char** argv)
 // ```
 //
 // The numbers in a row's name are m, n and k. `items_per_second` counts FLOP. The CPU's loops are
-// compiled with `-O3` and without `-march=native`, as everywhere in this book.
+// compiled with `-O3` and without `-march=native`, as everywhere in this tutorial.
 
 #include <benchmark/benchmark.h>
 #include <chrono>
@@ -928,11 +931,12 @@ BENCHMARK_MAIN();
 // - 139 times as fast as ikj, the same loop in a better order, on all 16 threads,
 // - 9.0 times as fast as OpenBLAS on all threads.
 //
-// With the transfers these are 4395, 28 and 1.8 times. All six are true. Only the last two compare
-// what somebody would use on either side, and only the very last counts everything.
+// With the transfers these are 4395, 28 and 1.8 times. All six are true. Only those with OpenBLAS
+// have on the CPU's side what somebody would use, and of these only the 1.8 counts everything. (On
+// the GPU's side one would use cuBLAS, 40 times as fast as OpenBLAS without the transfers.)
 //
 // On the GPU, in fractions of cuBLAS: at 2048 × 2048 × 2048 rows on x 0.010, columns on x 0.115,
-// tiles of 8 0.102, of 16 0.161, of 32 0.173. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.158
+// tiles of 8 0.102, of 16 0.161, of 32 0.173. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.157
 // and 0.160. cuBLAS itself reaches 0.81 of the FMAs that the chip can do.
 //
 // The tile gains less than one might hope. It asks memory far less often, but L1 and L2 had kept
@@ -942,13 +946,14 @@ BENCHMARK_MAIN();
 // a step, and at most a fifth of the flat line.
 //
 // The way out is a thread that computes more than one result. With eight elements of A and eight
-// of B in its registers it can do 64 steps. That is a step for another chapter.
+// of B in its registers it can do 64 steps. This book does not take that step.
 //
 // ## Try it
 //
 // Predict first, then change the line, and run.
 //
-// 1. In `launch_matmul`, exchange `s.n` and `s.m`. Which element is the first that is wrong?
+// 1. In `launch_matmul`, exchange `s.n` and `s.m` in the line that makes `grid`. Which element is
+//    the first that is wrong?
 //
 //    *Answer:* the first of the two problems passes. The second ends with `FAIL: columns on x:
 //    element 128`. Its 131 columns get four blocks of 32, as if they were 127, and three columns

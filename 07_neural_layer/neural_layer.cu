@@ -6,8 +6,8 @@
 //     y = σ(Wx + b)
 //
 // This chapter computes one: first for a single input vector, in four steps, until the kernel is
-// as fast as the memory can be read; then for many vectors at a time. At the end a network of two
-// layers reads handwritten digits.
+// as fast as the memory can be read; then for many vectors at a time. A network of two layers reads
+// handwritten digits.
 //
 // ```sh
 // nvcc -arch=native neural_layer.cu -o neural_layer && ./neural_layer
@@ -31,7 +31,7 @@
 // 0 and 1. The weights of one output are a row of the matrix W, which so has `out` rows and `in`
 // columns. Frameworks keep it like that, and so do we, row after row.
 //
-// Training finds the weights. That is a later chapter. Here they are given.
+// Training finds the weights. That is another subject. Here they are given.
 
 __host__ __device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
@@ -174,7 +174,7 @@ void launch_warp_a_row(Shape s, const float* d_w, const float* d_b, const float*
 // Each needs a register to arrive in, and the compiler is sparing with them: the fewer a thread
 // has, the more threads fit into an SM. Left alone, `nvcc` 13.0 gets by with 36 for `sm_90`, and
 // uses the first pack before it asks for the last. `__launch_bounds__` says that a block has at
-// most `threads` threads, and that `512 / threads` blocks are enough. Now it takes 78.
+// most `threads` threads, and that an SM need hold only `512 / threads` of them. Now it takes 78.
 //
 // A load of a `float4` needs an address that is a multiple of 16 bytes, and a row of W begins at
 // one only if `in` is a multiple of 4. Otherwise the same kernel goes in single floats. So what is
@@ -247,15 +247,15 @@ void batch_cpu(Shape s, const float* w, const float* b, const float* x, float* y
         layer_cpu(s.in, s.out, w, b, x + n * s.in, y + n * s.out);
 }
 
-// So the kernel is chapter 6's tile kernel, with two changes. The first: W is read as it lies, not
-// transposed. Both tiles go along `in`, and both are loaded row by row, coalesced. But then the
-// lanes of a warp, which differ in `threadIdx.x`, go *down* the tile of W, each in its own row.
-// Shared memory is made of 32 *banks*. Word 0 is in bank 0, word 31 in bank 31, word 32 in bank 0
-// again, and a bank hands out one word at a time. With rows of 32 floats all lanes would want the
-// same bank and wait for each other. So the rows get one float more, which nobody uses: then one
-// row further down is one bank further on.
+// So the kernel is chapter 6's tile kernel, with changes. W is read as it lies, not transposed.
+// Both tiles go along `in`, loaded row by row, coalesced. But then the lanes of a warp, which
+// differ in `threadIdx.x`, go *down* the tile of W, each in its own row. Shared memory is made of
+// 32 *banks*: float 0 is in bank 0, float 31 in bank 31, float 32 in bank 0 again. A bank hands out
+// one float at a time, so with rows of 32 all lanes would wait for each other. With one float more
+// a row, which nobody uses, one row further down is one bank further on.
 //
-// The second: the last line adds the bias and applies σ, so that there is no other kernel.
+// The last line adds the bias and applies σ, so there is no other kernel. And where the grid's y
+// ends, a block goes on with a loop, as in chapter 4.
 
 template <unsigned tile>
 __global__ void layer_tile(Shape s, const float* w, const float* b, const float* x, float* y)
@@ -331,9 +331,9 @@ void layer_gpu(Launch launch, Shape s, const float* w, const float* b, const flo
 //   is rounded once itself and in at most `in` sums, each time by at most 2⁻²⁴ of what is there.
 //   Together that is (in + 1) · 2⁻²⁴ · (Σ|w x| + |b|), as in chapter 6. We allow one more, since
 //   the errors are rounded as well.
-// - σ makes an error smaller. It is steepest at 0, where its slope is ¼. So at most a quarter of
-//   the error in z is left.
-// - Then σ has errors of its own, which chapter 5 counted: for `expf` 2½ units, for the rest 1.
+// - σ is steepest at 0, where its slope is ¼. So at most a quarter of the error in z is left.
+// - Then σ has errors of its own, which chapter 5 counted, in units of 2⁻²³ σ: 2½ (1 - σ)
+//   for `expf`, 1 for the rest.
 //
 // Where σ is near 0 or 1 it would hide a mistake in z. So the inputs are chosen for sums of
 // moderate size: x between ½ and 1½, the weights between ±1/√in, where frameworks begin as well,
@@ -859,10 +859,11 @@ BENCHMARK_MAIN();
 //
 // One vector, `in` = `out` = 4096, on an H200. Three kernels take 573 µs and the fused one 569: two
 // launches are saved, and W is read as slowly as before, at 118 GB/s. One warp a row reads it at
-// 2980 GB/s, one block a row at 3620. cuBLAS and a kernel for the rest takes 1.43 times as long,
-// PyTorch 1.42 times. The L2 cache may still have a part of these 64 MiB from the call before.
-// Of 1 GiB, at 16384 × 16384, it has little. There one block a row reaches 0.995 of the speed of
-// reading alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times.
+// 2980 GB/s, one block a row at 3620. cuBLAS and a kernel for the rest take 1.43 times as long,
+// PyTorch 1.42 times (1.29 in a CUDA graph). The L2 cache may still have a part of these 64 MiB
+// from the call before. Of 1 GiB, at 16384 × 16384, it has little. There one block a row reaches
+// 0.995 of the speed of reading alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times
+// (1.11).
 //
 // For a batch of 64 vectors the tile kernel takes 295 µs, and 64 times the kernel for one vector
 // would take 1187. For a batch of 1024 it has 0.17 of the library's speed.
@@ -897,22 +898,21 @@ BENCHMARK_MAIN();
 // 2. In `launch_block_a_row`, write `if (true)`, so that a row is always read in `float4`s. The
 //    first of the two shapes has 301 inputs. What happens?
 //
-//    *Answer:* on a GPU the kernel ends with `cudaErrorMisalignedAddress`: row 1 begins at byte
-//    1204, which is no multiple of 16. A CPU may not mind. Then row 0 is found wrong: its 75 packs
-//    hold 300 inputs, and nobody takes the last.
+//    *Answer:* the kernel ends with `cudaErrorMisalignedAddress`: row 1 begins at byte 1204, which
+//    is no multiple of 16. Row 0 would be wrong as well: its 75 packs hold 300 inputs, and nobody
+//    takes the last.
 //
-// 3. In `read_digits`, exchange paper and ink: write `1 -` before `file.whole(values[pixel], …`.
-//    Anyone can read such images. In how many is the network right?
+// 3. In `read_digits`, write `1 -` before `file.whole(values[pixel], …`, for white ink on black
+//    paper. Anyone can read that. In how many images is the network right?
 //
-//    *Answer:* in none, where guessing would be right in one of ten. It knows nothing of strokes.
-//    It multiplies each pixel by a weight, and has never seen a black page.
+//    *Answer:* in none, where guessing would be right in one of ten. It has seen no black page.
 //
 // ## The question that is left
 //
 // For one vector the memory is the limit, and we are at it. For a batch the library is well ahead.
-// Each multiplication of our kernel waits for two numbers from shared memory. A thread with more
-// than one output could use them more than once, and newer GPUs have units that multiply small
-// matrices as a whole. How does a product get to the library's speed?
+// Each multiplication of our kernel waits for shared memory. A thread with more than one output
+// could use them more than once, and newer GPUs have units that multiply small matrices as a whole.
+// How does a product get to the library's speed?
 
 // ## Plumbing
 //

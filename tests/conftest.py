@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ CHAPTERS = sorted(cu for cu in REPOSITORY.glob("[0-9][0-9]_*/*.cu")
                   if cu.stem == cu.parent.name[3:])
 DEVICE = os.environ.get("DEVICE") or "cpu"
 BUILD = Path(os.environ.get("BUILD") or REPOSITORY / "build").resolve()
+# More of the same, which takes long: FULL=1 runs it.
+FULL = os.environ.get("FULL", "0") != "0"
 # Flags for a program whose answer matters and whose speed does not, such as an edited chapter: it
 # is built in two thirds of the time.
 QUICK = ("-O0", "-g0") if DEVICE == "cpu" else ()
@@ -189,7 +192,7 @@ def write_source(path, text):
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    aside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 

@@ -7,7 +7,7 @@ from conftest import CHAPTERS, DEVICE, REPOSITORY, need, run
 SIZES = {"01": ["1000"], "02": ["2500"], "03": ["10007"], "04": ["5", "25", "33"], "05": ["10007"],
          "06": ["33", "65", "57"], "07": ["5", "67", "45"]}
 MODES = {
-    "cpu": ["plain", "--order=reverse", "--order=random:7", "--asan", "--tsan", "--lint"],
+    "cpu": ["plain", "--order=reverse", "--asan", "--tsan", "--lint"],
     "gpu": ["plain", "memcheck", "racecheck", "initcheck", "synccheck"],
 }[DEVICE]
 

@@ -7,9 +7,7 @@ import sys
 
 import pytest
 import sweeps
-from conftest import BUILD, CHAPTERS, DEVICE, REPOSITORY, mutate, need, run
-
-FULL = os.environ.get("FULL") == "1"
+from conftest import BUILD, CHAPTERS, DEVICE, FULL, REPOSITORY, mutate, need, run
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """behaviours.cu prints the same lines on a GPU and on the CPU device."""
 
 import difflib
-import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-from conftest import DEVICE, run
+from conftest import DEVICE, FULL, run
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "behaviours.cu"
 EXPECTED = (HERE / "behaviours.expected.txt").read_text(encoding="utf-8")
 
 COMPILERS = ["nvcc"] if DEVICE == "gpu" else ["g++", "clang++"]
-if os.environ.get("FULL") == "1" and DEVICE == "cpu":
+if FULL and DEVICE == "cpu":
     COMPILERS += filter(shutil.which, ["g++-11", "g++-13", "clang++-15", "clang++-16", "clang++-19"])
 ORDERS = [{}] if DEVICE == "gpu" else [
     {"CPU_DEVICE_ORDER": "forward", "CPU_DEVICE_WORKERS": "1"},

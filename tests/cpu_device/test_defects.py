@@ -6,7 +6,7 @@ import shutil
 
 import mistakes
 import pytest
-from conftest import BUILD, not_run, write_source
+from conftest import BUILD, FULL, not_run, write_source
 from mistakes import PLAIN
 
 MENDED = BUILD / "tests" / "mended"
@@ -49,8 +49,9 @@ def test_defect_is_seen(defect, observed):
         assert re.search(defect.sees, output), output
 
 
-@each_defect
-@pytest.mark.parametrize("tool", TOOLS, ids=" ".join)
+@pytest.mark.parametrize("defect, tool", [
+    pytest.param(defect, tool, id=f"{defect.path.stem}-{' '.join(tool)}")
+    for defect in DEFECTS for tool in TOOLS if FULL or tool == (defect.tool,)])
 def test_no_report_once_mended(defect, tool):
     if tool == ("--lint",) and not shutil.which("clang++"):
         not_run("no clang++ here")

@@ -25,8 +25,8 @@ of it. Under *What you see* stands what a plain run on the CPU device shows: its
 of CUDA's with which it ends, or the words of the CPU device about the thread that went astray.
 The program's own check compares results and knows no lines; `CUDA_CHECK` names the line of the call
 that reports the error. The CPU device names kernel, block and thread, and what they use; for the
-line in the kernel run the same with `--asan`. `make test` makes every one of these mistakes, and
-fails if one is not caught.
+line in the kernel run the same with `--asan`. `make test` makes every one of these mistakes but
+those of the clock, which need a GPU, and fails if one is not caught.
 
 `python3 tests/mistakes/page.py` writes this page, from a run of them all.'''
 CLOCK_HEAD = '''

@@ -226,7 +226,7 @@ test:
 	@sh make/setup test-tools
 	@python=$$(sh make/setup python $(test_modules)) || exit; \
 	workers=$$("$$python" -c "import xdist" >/dev/null 2>&1 && nproc); \
-	exec env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
+	exec env -u ARGS -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
 	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
 	    "$$python" -m pytest -rs $${workers:+-n "$$workers"} tests $(ARGS)
 

@@ -776,7 +776,7 @@ def test_test_hands_the_device_to_pytest(tree):
 case $1 in
     -c) exit 0 ;;
 esac
-echo "$DEVICE: $*: $MAKEFLAGS:$MAKELEVEL"
+echo "$DEVICE: $*: $MAKEFLAGS:$MAKELEVEL$ARGS"
 echo "==== 1 passed in 0.1s ===="
 """)
     result = tree.make("test")

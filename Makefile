@@ -219,7 +219,7 @@ ifneq ($(word 2,$(filter run run-% bench bench-% sanitize sanitize-%,$(MAKECMDGO
 .NOTPARALLEL:
 endif
 
-test_modules := pytest xdist matplotlib nbformat nbclient ipykernel
+export test_modules := pytest xdist matplotlib nbformat nbclient ipykernel
 
 .PHONY: test
 test:

@@ -66,8 +66,7 @@ def figure(what, name, sizes, table, results):
     if row and what == "time":
         return drawing.write_time(row.seconds, drawing.three_digits)
     if work and what == "rate":
-        write = {"bytes": drawing.write_bytes, "flop": drawing.write_flop}[table.of]
-        return write(work / row.seconds, drawing.three_digits)
+        return drawing.write_rate(work / row.seconds, table.of, drawing.three_digits)
     whole = rows_of(table.ceiling, results).get(sizes)
     if work and whole and what == "share":
         share = work / row.seconds / (getattr(whole, table.of) / whole.seconds)

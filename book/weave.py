@@ -246,18 +246,6 @@ def woven(language=None):
     return files, titles
 
 
-def write(path, text):
-    """Beside it first, then in its place: whatever interrupts us, a page is whole."""
-    aside = path.with_name(path.name + ".part")
-    try:
-        aside.write_bytes(text.encode())
-        aside.replace(path)
-    except OSError as error:            # no space left, say
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true",
@@ -282,7 +270,7 @@ def main(arguments=None):
         elif text is None:
             path.unlink()
         else:
-            write(path, text)
+            figures.reader.write_whole(path, text)
     if not options.check:
         print(f"{len(files)} files woven, {len(wrong)} of them changed")
     return int(failed or (options.check and bool(wrong)))

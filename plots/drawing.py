@@ -40,30 +40,23 @@ def write_time(seconds, written):
     return with_prefix(seconds, "s", ((1e-9, "n"), (1e-6, "µ"), (1e-3, "m"), (1, "")), written)
 
 
-PREFIXES = ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
-
-
-def write_bytes(rate, written):
-    return with_prefix(rate, "B/s", PREFIXES, written)
-
-
-def write_flop(rate, written):
-    return with_prefix(rate, "FLOP/s", PREFIXES, written)
+def write_rate(rate, of, written):
+    """A number of bytes, or of FLOP, per second."""
+    return with_prefix(rate, {"bytes": "B/s", "flop": "FLOP/s"}[of],
+                       ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")), written)
 
 
 def write_share(share, written):
     return f"{written(100 * share)} %"
 
 
-WRITE = {("time", "bytes"): write_time, ("time", "flop"): write_time,
-         ("rate", "bytes"): write_bytes, ("rate", "flop"): write_flop,
-         ("share", "bytes"): write_share, ("share", "flop"): write_share,
-         ("roofline", "flop"): write_flop}
-
-
 def write(picture, value, written):
     """A value on the picture's y axis, with its unit."""
-    return WRITE[picture.y, picture.of](value, written)
+    if picture.y == "time":
+        return write_time(value, written)
+    if picture.y == "share":
+        return write_share(value, written)
+    return write_rate(value, picture.of, written)
 
 
 def meaning(picture, more=""):
@@ -221,8 +214,8 @@ def draw_roof(axes, picture, slope, flat, points):
     axes.plot([left, edge, right], [slope * left, flat, flat], color=GREY, dashes=(5, 3),
               linewidth=1.6)
     for text, at, beside in (
-            (f"{write_bytes(slope, three_digits)} from memory", (left, slope * left), (12, -6)),
-            (f"{write_flop(flat, three_digits)}, {picture.ceiling.label}", (edge, flat), (6, 5))):
+            (f"{write_rate(slope, 'bytes', three_digits)} from memory", (left, slope * left), (12, -6)),
+            (f"{write_rate(flat, 'flop', three_digits)}, {picture.ceiling.label}", (edge, flat), (6, 5))):
         axes.annotate(text, at, xytext=beside, textcoords="offset points", color=FAINT, size=SMALL)
 
 

@@ -151,12 +151,7 @@ def time_chapter(torch, machine, chapter, results):
         "benchmarks": benchmarks,
     }
     target = reader.results_file(machine, f"{chapter}.torch", results)
-    aside = target.with_name(target.name + ".part")
-    try:
-        aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    reader.write_whole(target, json.dumps(document, indent=2) + "\n")
     return target
 
 

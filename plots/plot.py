@@ -33,7 +33,7 @@ def draw_machine(matplotlib, machine, results, folder):
     for chapter in catalogue.PICTURES:
         for picture, data, current in catalogue.drawable(machine, chapter, results, bad):
             target = folder / machine / catalogue.file_name(chapter, picture)
-            write(target, drawing.svg_of(matplotlib, chapter, picture, data, current))
+            reader.write_whole(target, drawing.svg_of(matplotlib, chapter, picture, data, current))
             drawn += 1
             if not current:
                 complain(f"{target}: out of date, and marked so: {chapter[3:]}.cu has changed")
@@ -41,19 +41,6 @@ def draw_machine(matplotlib, machine, results, folder):
         complain(f"{message}; left out")
     print(f"{drawn} pictures in {folder / machine}")
     return drawn, len(bad)
-
-
-def write(path, text):
-    """Beside it first, then in its place: whatever interrupts us, a picture is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(path.name + ".part")
-    try:
-        aside.write_text(text, encoding="utf-8", newline="\n")
-        aside.replace(path)
-    except OSError as error:            # no space left, say
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def main(arguments=None):

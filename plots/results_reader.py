@@ -1,4 +1,5 @@
-"""Reads what `make bench` recorded. Standard library alone, so that the book can use it too."""
+"""Reads what `make bench` recorded, and keeps what is made of it. Standard library alone, so that
+the book can use it too."""
 
 import json
 import math
@@ -30,6 +31,19 @@ FIXED = {"family_index", "per_family_instance_index", "repetitions", "repetition
 
 class BadResults(Exception):
     """A file that cannot be used. The message names it and says why."""
+
+
+def write_whole(path, text):
+    """Beside it first, then in its place: whatever interrupts us, a file is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".part")
+    try:
+        aside.write_text(text, encoding="utf-8", newline="\n")
+        aside.replace(path)
+    except OSError as error:            # no space left, say
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ if DEVICE not in ("gpu", "cpu"):
     raise pytest.UsageError(f"DEVICE={DEVICE}: the device is gpu or cpu")
 
 
+def chapter_with(number):
+    """The .cu of the chapter whose folder begins with these digits."""
+    return next(path for path in CHAPTERS if path.parent.name.startswith(number))
+
+
 def environment(changes=None):
     """This process's environment with some variables changed; None takes one away."""
     result = dict(os.environ)

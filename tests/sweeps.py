@@ -392,10 +392,7 @@ def main():
     print("\n" + "\n".join(report))
     if not (options.only or options.quick or options.chapters):
         path = ROOT / "plots" / "results" / machine[1] / "sweeps.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(path.name + ".part")
-        aside.write_text("\n".join(report) + "\n", encoding="utf-8")
-        aside.replace(path)
+        reader.write_whole(path, "\n".join(report) + "\n")
         print(f"kept as {path.relative_to(ROOT)}", file=sys.stderr)
     return int(sweeps.failures > 0)
 

@@ -1,13 +1,15 @@
 """Chapter 6: right in every shape, to its last bit where it says so, and no mistake passes."""
 
-import json
 import math
 import re
-import statistics
+import sys
 
 import pytest
 from conftest import (DEVICE, NO_SIZES, NVCC, REPOSITORY, check_device_memory, check_host_memory,
                       check_usage, mutate, need, not_run, run)
+
+sys.path.insert(0, str(REPOSITORY / "plots"))
+import results_reader as reader  # noqa: E402
 
 CHAPTER = REPOSITORY / "06_matmul" / "matmul.cu"
 TEXT = CHAPTER.read_text(encoding="utf-8")
@@ -164,14 +166,9 @@ RESULTS = sorted(REPOSITORY.glob("plots/results/*/06_matmul.json"))
 def test_the_figures_are_possible():
     compared = 0
     for path in RESULTS:
-        seconds, rates = {}, {}
-        for row in json.loads(path.read_text())["benchmarks"]:
-            if row.get("run_type") == "iteration" and not row.get("error_occurred"):
-                name = row["name"].split("/min_time")[0]
-                unit = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[row["time_unit"]]
-                seconds.setdefault(name, []).append(row["real_time"] * unit)
-                rates[name] = row.get("items_per_second")
-        time = {name: statistics.median(times) for name, times in seconds.items()}
+        rows = {"/".join([row.name, *map(str, row.sizes)]): row for row in reader.read(path).rows}
+        time = {name: row.seconds for name, row in rows.items()}
+        rates = {name: row.items_per_second for name, row in rows.items()}
         if "gpu_fma_ceiling" not in time:
             continue
         compared += 1

@@ -17,7 +17,7 @@ import sys
 import time
 
 import pytest
-from conftest import CHAPTERS, DEVICE, QUICK, REPOSITORY, mutate, run
+from conftest import DEVICE, QUICK, REPOSITORY, chapter_with, mutate, run
 from test_book import copy, files_of, weave_in  # noqa: F401
 from test_makefile import (FAILS, PASSES, assert_old_results, chapter_with_rows,
                            google_benchmark, last_line, old_results, tree)  # noqa: F401
@@ -221,7 +221,7 @@ def test_rows_that_the_device_has_no_room_for(number, google_benchmark, build_pr
     """They are left out by name, and the smaller ones are timed."""
     if DEVICE != "cpu":
         pytest.skip("the CPU device's memory can be made small")
-    chapter = next(path for path in CHAPTERS if path.parent.name.startswith(number))
+    chapter = chapter_with(number)
     source = mutate(chapter, "largest = 1 << 28;", "largest = 1 << 19;")
     monkeypatch.setenv("LDLIBS", "-lbenchmark")
     bench = build_program(source, name="small", flags=(*QUICK, "-DBENCHMARKS"))

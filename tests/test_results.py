@@ -2,11 +2,14 @@
 
 import json
 import math
+import sys
 
 import pytest
 from conftest import REPOSITORY
 
-UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+sys.path.insert(0, str(REPOSITORY / "plots"))
+import results_reader as reader  # noqa: E402
+
 RESULTS = {f"{path.parent.name} {path.stem}": path for path in sorted(REPOSITORY.glob("plots/results/*/[0-9]*.json"))
            if path.stem.count(".") == 0}
 each_result = pytest.mark.parametrize("name", RESULTS)
@@ -22,7 +25,7 @@ def rows(name):
 
 
 def seconds(row):
-    return row["real_time"] * UNIT[row["time_unit"]]
+    return row["real_time"] * reader.SECONDS[row["time_unit"]]
 
 
 @each_result

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import CHAPTERS, DEVICE, NVCC, REPOSITORY, mutate, need, not_run, run
+from conftest import CHAPTERS, DEVICE, NVCC, REPOSITORY, chapter_with, mutate, need, not_run, run
 
 README = REPOSITORY / "README.md"
 TROUBLESHOOTING = REPOSITORY / "TROUBLESHOOTING.md"
@@ -137,7 +137,7 @@ ANSWERS = {
 
 
 def edited(number, edits):
-    chapter = next(path for path in CHAPTERS if path.parent.name.startswith(number))
+    chapter = chapter_with(number)
     source = text_of(chapter)
     for inside, old, new in edits:
         source = mutate(source, old, new, inside=inside)

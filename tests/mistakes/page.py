@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from conftest import BUILD, CHAPTERS, QUICK, REPOSITORY, mutate, run, write_source  # noqa: E402
+from conftest import BUILD, QUICK, REPOSITORY, chapter_with, mutate, run, write_source  # noqa: E402
 from table import ASAN, CHECK, CLOCK, COMPILER, DEVICE, LINT, MISTAKES, TSAN  # noqa: E402
 
 HEAD = '''# Mistakes in the chapters, and who names them
@@ -47,7 +47,7 @@ FAULT = r"cpu device: (?!the program ended)(.*)"
 
 
 def chapter_of(mistake):
-    return next(path for path in CHAPTERS if path.parent.name.startswith(mistake.chapter))
+    return chapter_with(mistake.chapter)
 
 
 def edited(mistake):
@@ -61,8 +61,7 @@ def edited(mistake):
 def switched(number):
     """The text of a chapter with all its switched mistakes in it, of which it makes the one that
     the environment has the number of. It is built once, and not for each of them."""
-    chapter = next(path for path in CHAPTERS if path.parent.name.startswith(number))
-    text = chapter.read_text(encoding="utf-8")
+    text = chapter_with(number).read_text(encoding="utf-8")
     those = [(i, *mistake.edits[0]) for i, mistake in enumerate(MISTAKES)
              if mistake.switched and mistake.chapter == number]
     places = {}

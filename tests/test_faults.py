@@ -51,6 +51,15 @@ def test_bench_where_the_results_find_no_room(google_benchmark, tree):  # noqa: 
     assert_old_results(tree)
 
 
+def test_setup_where_no_file_may_grow():
+    """What cannot be built for want of room is not called a missing library, and nothing is installed."""
+    result = run(["sh", "-c", "trap '' XFSZ; ulimit -f 1; exec make/setup benchmark-library"],
+                 cwd=REPOSITORY)
+    assert result.returncode == 1
+    assert re.search(r"cannot build a program of one line in /\S+\.$", result.stderr)
+    assert "is missing" not in result.stderr
+
+
 @pytest.mark.parametrize("name", ["01_a.txt", "01_a.txt.sha256"])
 def test_record_where_there_is_no_room(tree, name):  # noqa: F811
     """The text may be new and its hash old, which then looks out of date. Never the reverse."""

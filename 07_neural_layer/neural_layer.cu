@@ -125,8 +125,8 @@ void launch_fused(Shape s, const float* d_w, const float* d_b, const float* d_x,
 //
 // The lanes of a warp can read each other's registers. `__shfl_down_sync(mask, value, distance)`
 // gives each lane the `value` of the lane that is `distance` further on. If every lane adds what
-// it gets from 16 further on, lanes 0 to 15 have everything between them. With 8, 4, 2 and 1 it
-// ends in lane 0, in five steps and not in 31:
+// it gets from 16 further on, lanes 0 to 15 have everything between them, and the others do not
+// count any more. With 8, 4, 2 and 1 it ends in lane 0, in five steps and not in 31:
 //
 //     distance 16    lane 0 has 0+16                 lane 8 has 8+24
 //     distance 8     lane 0 has 0+8+16+24

@@ -109,7 +109,7 @@ TORCH_SIGMOID = Line("gpu_torch_sigmoid<calls>", "torch.sigmoid", GREEN, "^")
 TORCH_ADD_COLD = Line("gpu_torch_add_cold<graph>", "torch.add", GREEN)
 
 CPU_IJK = Line("cpu_ijk_one_thread", "ijk, one thread", BLACK, "X")
-CPU_BLAS = Line("cpu_blas_all_threads", "OpenBLAS", GREEN, "P")
+CPU_BLAS = Line("cpu_blas_all_threads", "OpenBLAS", GREEN, "P", "OpenBLAS")
 ROWS_ON_X = Line("gpu_rows_on_x", "rows on x", VERMILLION, "v")
 COLUMNS_ON_X = Line("gpu_columns_on_x", "columns on x", SKY, "o")
 TILE = Line("gpu_tile<32>", "tile of 32", BLUE, "D", "the tile kernel alone")
@@ -215,7 +215,7 @@ PICTURES = {
     "06_matmul": (
         Picture("rate", "Matrix product: FLOP per second", "rate",
                 (CPU_IJK, CPU_ONE, CPU_ALL, CPU_BLAS, TILE, PAGEABLE, CUBLAS), CUBE, of="flop",
-                crossovers=each_with_each((CPU_ONE, CPU_ALL), (TILE, PAGEABLE))),
+                crossovers=each_with_each((CPU_ONE, CPU_ALL, CPU_BLAS), (TILE, PAGEABLE))),
         Picture("ladder", "Matrix product: share of cuBLAS", "share",
                 (ROWS_ON_X, COLUMNS_ON_X, Line("gpu_tile<8>", "tile of 8", BLUE),
                  Line("gpu_tile<16>", "tile of 16", BLUE), Line("gpu_tile<32>", "tile of 32", BLUE)),
@@ -368,14 +368,13 @@ def crossovers_in_words(picture, results):
     sentences = []
     found = crossovers_of(picture, results)
     for gpu in dict.fromkeys(gpu for _, gpu, _ in found):
-        against = [(filled_in(cpu.words, results.context), crossover)
-                   for cpu, line, crossover in found if line == gpu]
-        when = {crossover: crossover.when(picture.x.in_words) for _, crossover in against}
-        if len(set(when.values())) == 1:
-            crossover = against[0][1]
-            joint = " or " if crossover.wins == "never" else " and "
-            against = [(joint.join(cpu for cpu, _ in against), crossover)]
-        parts = [f"than {cpu} {when[crossover]}" for cpu, crossover in against]
+        against = {}                       # where -> what it is compared with
+        for cpu, line, crossover in found:
+            if line == gpu:
+                when = crossover.when(picture.x.in_words), " or " if crossover.wins == "never" else " and "
+                against.setdefault(when, []).append(filled_in(cpu.words, results.context))
+        parts = [f"than {joint.join(filter(None, [', '.join(cpus[:-1]), cpus[-1]]))} {when}"
+                 for (when, joint), cpus in against.items()]
         words = filled_in(gpu.words, results.context)
         sentences.append(f"{words[0].upper()}{words[1:]} is faster {', '.join(parts)}.")
     return sentences

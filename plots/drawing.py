@@ -22,7 +22,11 @@ TEXT, SMALL, LINE = 10.5, 9.5, 13.5
 # ---- how numbers are written --------------------------------------------------------------------
 
 def three_digits(value):
-    return f"{value:.{max(0, 2 - int(math.log10(max(value, 1))))}f}"
+    """12.3, and of what is far below 1 the first digit: 0.0008."""
+    decimals = 2 - int(math.log10(max(value, 1)))
+    if 0 < value < 0.01:
+        decimals = -math.floor(math.log10(value))
+    return f"{value:.{max(0, decimals)}f}"
 
 
 def short(value):

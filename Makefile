@@ -31,7 +31,7 @@ DEBUG=1              for debuggers: -G -g, or -O0 -g
 BUILD=build          where programs go
 BLAS=openblas        bench: time that library too, where a chapter has a row for it
 FILTER=regex         bench: these rows alone; they are printed and not kept
-RECORD=1             run: keep what the programs print in plots/results/
+RECORD=1             run: keep what the programs print in plots/results/; test: what it came to
 MACHINE=name         folder in plots/results/; default: from the GPU's or CPU's name
 
 Chapters: $(chapters)
@@ -226,9 +226,10 @@ test:
 	@sh make/setup test-tools
 	@python=$$(sh make/setup python $(test_modules)) || exit; \
 	workers=$$("$$python" -c "import xdist" >/dev/null 2>&1 && nproc); \
-	exec env -u ARGS -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PYTHONDONTWRITEBYTECODE=1 \
+	exec env -u ARGS -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u RECORD PYTHONDONTWRITEBYTECODE=1 \
 	    BUILD=$(call quote,$(if $(filter /%,$(BUILD)),$(BUILD),$(CURDIR)/$(BUILD))) \
-	    "$$python" -m pytest -rs $${workers:+-n "$$workers"} tests $(ARGS)
+	    "$$python" -m pytest -rs $${workers:+-n "$$workers"} tests $(ARGS) \
+	    $(if $(record),--keep=plots/results/$(machine)/tests.txt)
 
 .PHONY: info setup
 info:

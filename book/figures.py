@@ -29,6 +29,13 @@ def data_of(chapter):
     return sorted((ROOT / chapter).glob("*.txt"))
 
 
+def printed(path):
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise reader.BadResults(f"{path}: not readable: {error}") from error
+
+
 def output_of(chapter):
     """What the reference runs printed."""
     texts = []
@@ -36,13 +43,9 @@ def output_of(chapter):
                                         for data in data_of(chapter))]:
         path = reader.RESULTS / MACHINE / f"{chapter}{mode}.txt"
         if path.is_file():
-            try:
-                printed = path.read_text(encoding="utf-8").rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise reader.BadResults(f"{path}: not readable: {error}") from error
             current = reader.is_output_of_this_program(path, chapter)
             texts += [f"On {MACHINE_NAME} `./{chapter[3:]}{arguments}` prints:",
-                      "" if current else OUT_OF_DATE, f"```\n{printed}\n```"]
+                      "" if current else OUT_OF_DATE, f"```\n{printed(path)}\n```"]
     return generated("output", blocks(*texts)) if texts else ""
 
 
@@ -157,3 +160,11 @@ def chapters_table(titles):
         link = f"[{chapter[:2]} {title.partition(':')[0]}]({chapter}/README.md)"
         lines.append(f"| {link} | {about.question} | {about.builds} | {reached(chapter)} |")
     return "\n".join(lines)
+
+
+# ---- the tests ----------------------------------------------------------------------------------
+
+def tests_came_to():
+    """The lines that the last whole runs of the tests came to, on each machine."""
+    lines = [printed(path) for path in sorted(reader.RESULTS.glob("*/tests.txt"))]
+    return "\n".join(["```", *lines, "```"]) if lines else ""

@@ -218,13 +218,14 @@ def repository_of(text):
 
 
 def contents(titles):
+    """The README at the top, whose generated parts are between marks."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = figures.generated("chapters", figures.chapters_table(titles))
-    text, count = re.subn(r"<!-- generated: chapters -->\n.*?<!-- end -->", lambda _: table, text,
-                          flags=re.DOTALL)
-    if count != 1:
-        raise Wrong("README.md: there must be one line <!-- generated: chapters --> and, after the "
-                    "table of chapters, <!-- end -->; the rest is woven")
+    for what, made in (("chapters", figures.chapters_table(titles)), ("tests", figures.tests_came_to())):
+        text, count = re.subn(rf"<!-- generated: {what} -->\n.*?<!-- end -->",
+                              lambda _: figures.generated(what, made), text, flags=re.DOTALL)
+        if count != 1:
+            raise Wrong(f"README.md: there must be one line <!-- generated: {what} --> and, after "
+                        "what is made there, <!-- end -->; the rest is woven")
     return text
 
 

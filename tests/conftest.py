@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from summary import pytest_terminal_summary  # noqa: F401
+from summary import pytest_addoption, pytest_terminal_summary  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted(cu for cu in REPOSITORY.glob("[0-9][0-9]_*/*.cu")

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 from cases import CASES
@@ -32,10 +33,21 @@ def summary(outcomes):
             f"{mistakes} mistakes caught, {len(held(outcomes))} of {len(CASES)} cases held")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--keep", metavar="FILE", type=Path,
+                     help="write the line that this run comes to into FILE, if all tests pass")
+
+
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter, config):
     yield                                  # first what others have to say
-    outcomes = [(report.nodeid.removeprefix("tests/"), outcome)
+    outcomes = [(report.nodeid.removeprefix("tests/"), "passed" if outcome == "passed" else "failed")
                 for outcome in ("passed", "failed", "error") for report in terminalreporter.stats.get(outcome, [])]
-    terminalreporter.write_line(summary([(nodeid, outcome if outcome == "passed" else "failed")
-                                         for nodeid, outcome in outcomes]))
+    line = summary(outcomes)
+    file = config.getoption("keep")
+    if file and any(outcome == "failed" for _, outcome in outcomes):
+        terminalreporter.write_line(f"{file} is as it was, since tests failed")
+    elif file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{line}\n", encoding="utf-8")
+    terminalreporter.write_line(line)

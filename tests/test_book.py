@@ -33,7 +33,8 @@ def copy(tmp_path):
         shutil.copytree(REPOSITORY / name, folder / name,
                         ignore=shutil.ignore_patterns("__pycache__", "*.part"))
     (folder / "README.md").write_text(
-        "# A book\n\n<!-- generated: chapters -->\n\nold\n\n<!-- end -->\n\n## And more\n")
+        "# A book\n\n<!-- generated: chapters -->\n\nold\n\n<!-- end -->\n\n"
+        "<!-- generated: tests -->\n<!-- end -->\n\n## And more\n")
     return folder
 
 

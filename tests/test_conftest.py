@@ -1,5 +1,6 @@
 """Tests that run side by side: who measures time is alone, and what all need is made once."""
 
+import os
 import shutil
 import sys
 from importlib.util import find_spec
@@ -56,15 +57,20 @@ def most_at_once(lines):
     return most
 
 
+def pytest_on(folder, name, text, *options):
+    """What these tests come to, with our conftest.py beside them."""
+    for file in ("conftest.py", "summary.py", "cases.py"):
+        shutil.copy(REPOSITORY / "tests" / file, folder)
+    (folder / name).write_text(text)
+    return run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", folder / "base",
+                *options, folder], env={"PYTEST_XDIST_WORKER": None, "PYTEST_ADDOPTS": None}, cwd=folder)
+
+
 @pytest.mark.parametrize("mark", ["alone", "another"])
 def test_nothing_runs_beside_a_test_that_is_alone(tmp_path, mark):
     if not find_spec("xdist"):
         not_run("no pytest-xdist here")
-    for name in ("conftest.py", "summary.py", "cases.py"):
-        shutil.copy(REPOSITORY / "tests" / name, tmp_path)
-    (tmp_path / "test_many.py").write_text(TESTS.replace("mark.alone", f"mark.{mark}"))
-    result = run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "4", "--basetemp",
-                  tmp_path / "base", tmp_path], env={"PYTEST_XDIST_WORKER": None}, cwd=tmp_path)
+    result = pytest_on(tmp_path, "test_many.py", TESTS.replace("mark.alone", f"mark.{mark}"), "-n", "4")
     assert result.returncode == 0, result.stdout
     assert "28 passed" in result.stdout.splitlines()[-1]
     lines = (tmp_path / "log").read_text().splitlines()
@@ -74,3 +80,32 @@ def test_nothing_runs_beside_a_test_that_is_alone(tmp_path, mark):
                    == ["begin", "alone", "still alone", "end"]
                    for i, line in enumerate(lines) if line.startswith("alone")]
     assert len(undisturbed) == 4 and all(undisturbed) == (mark == "alone")
+
+
+MODES = """
+import pytest
+
+@pytest.mark.parametrize("mode", ["plain", "--asan"])
+@pytest.mark.parametrize("chapter", ["01_a", "02_b"])
+def test_a_chapter_passes(chapter, mode):
+    assert chapter != WRONG
+"""
+
+
+def test_the_line_that_a_run_comes_to_is_kept(tmp_path):
+    device = os.environ.get("DEVICE") or "cpu"
+    kept = tmp_path / "new" / "tests.txt"
+    result = pytest_on(tmp_path, "test_modes.py", MODES.replace("WRONG", "''"), f"--keep={kept}")
+    assert result.returncode == 0, result.stdout
+    line = kept.read_text(encoding="utf-8")
+    assert line.startswith(f"2 chapters x {device} x 2 modes (--asan, plain), 0 mistakes caught, 0 of ")
+    assert result.stdout.splitlines()[-2] == line.strip()
+
+
+def test_a_line_stays_as_it_was_when_a_test_fails(tmp_path):
+    kept = tmp_path / "tests.txt"
+    kept.write_text("earlier")
+    result = pytest_on(tmp_path, "test_modes.py", MODES.replace("WRONG", "'02_b'"), f"--keep={kept}")
+    assert result.returncode == 1
+    assert kept.read_text() == "earlier"
+    assert "is as it was" in result.stdout

@@ -1,7 +1,7 @@
 // # Vector add: one thread, then many
 //
-// `C = A + B`, element by element, is the smallest whole CUDA program. We write it as a loop
-// for the CPU and in two ways for the GPU, check that all agree, and time them.
+// `C = A + B`, element by element, is the smallest whole CUDA program. We write it for the CPU and
+// in two ways for the GPU, compare, and time. `nvcc` is CUDA's compiler; `native` means your GPU.
 //
 // ```sh
 // nvcc -arch=native vector_add.cu -o vector_add && ./vector_add
@@ -14,7 +14,7 @@
 
 // ## Why a second kind of processor
 //
-// A sports car takes two people across town in ten minutes; a bus takes fifty, and twenty
+// A sports car takes two people across town in ten minutes. A bus takes fifty people, in twenty
 // minutes. The car has the lower *latency*, the time until one job is done. The bus has the
 // higher *throughput*, the number of jobs done in an hour.
 //
@@ -60,12 +60,12 @@ __global__ void add_one_block(const float* a, const float* b, float* c)
 // ## There and back
 //
 // Host and device have memories of their own. A pointer from `malloc` or `std::vector` is an
-// address in the host's, where a kernel can in general not go: the inputs are copied over and
+// address in the host's, where a kernel generally cannot go: the inputs are copied over and
 // the result is copied back. Names of device memory begin with `d_`.
 //
 // The call of a kernel is a *launch*: `<<<1, n>>>` asks for one block of n threads. First we
 // fill the result with bytes of 0xFF, which read as NaN, *not a number*: an element that no
-// thread writes cannot pass for one that was computed. Every CUDA call returns a code;
+// thread writes cannot pass for one that was computed. Nearly every CUDA call returns a code;
 // `CUDA_CHECK` (like all helpers, under *Plumbing* at the end) stops at the first failure.
 
 #define CUDA_CHECK(call) check_cuda(call, #call, __FILE__, __LINE__)
@@ -98,14 +98,14 @@ void vector_add_gpu(bool one_block, size_t n, const float* a, const float* b, fl
 }
 
 // A launch only asks: it returns at once, and the kernel runs later. `cudaDeviceSynchronize` waits
-// until all that was asked is done. The result does not need it: unless told otherwise the device
-// works in order, so the copy back begins when the kernel has ended, and returns when `c` is full.
-// We wait to hear of a failure here, not from the next call. A look at a clock would need it too.
+// until all that was asked is done. The result does not need it: the device works in order unless
+// told otherwise, so the copy back begins when the kernel has ended, and returns when `c` is full.
+// We wait so that a failure shows here, not in the next call. To take the time we must wait too.
 //
 // ## Do they agree?
 //
 // To the last bit: both sides round the sum of two floats once, by the same rule. The inputs
-// are never 0, and repeat at different lengths, so that whoever reads amiss is found out.
+// are never 0 and repeat with different periods, so that a wrong index rarely gives the right sum.
 
 float a_at(size_t i) { return (i % 1009 + 1) / 1009.0f; }
 float b_at(size_t i) { return (i % 997 + 1) / 997.0f; }
@@ -161,7 +161,7 @@ int main(int argc, char** argv)
 // A clock on the CPU would time the asking and not the work. Two *events*, which the
 // device records before and after, time the work. Recording them takes a few microseconds by
 // itself, so they enclose not one launch but a batch. Google Benchmark counts a batch as
-// that many iterations, and expects the same number in every repetition.
+// that many iterations. It wants the same number in every repetition, so the batch is fixed.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -188,7 +188,7 @@ void time_on_gpu(benchmark::State& state, int batch, Launch launch)
     CUDA_CHECK(cudaEventDestroy(stop));
 }
 
-// Google Benchmark calls a row anew for every trial and every repetition, so the inputs
+// Google Benchmark calls each function anew for every trial and every repetition, so the inputs
 // are made once, at the largest size, and shared. The largest is what one GPU thread gets
 // through in about a hundredth of a second.
 
@@ -232,8 +232,8 @@ struct DeviceVectors {
     }
 };
 
-// Two vectors are read and one is written: that is what the bytes per second count, for
-// the CPU and the GPU alike.
+// Bytes per second count two vectors read and one written, for CPU and GPU alike. `DoNotOptimize`
+// and `ClobberMemory` keep the compiler from dropping sums that nobody reads.
 
 void report(benchmark::State& state, size_t vectors = 3)
 {
@@ -284,8 +284,8 @@ void gpu_one_block_with_transfers(benchmark::State& state)
     report(state);
 }
 
-// What could be reached at best? A copy inside the device's memory computes nothing. It
-// reads one vector and writes one.
+// For comparison, a copy inside the device's memory. It reads one vector, writes one and
+// computes nothing.
 
 void gpu_copy_ceiling(benchmark::State& state)
 {
@@ -331,7 +331,7 @@ BENCHMARK_MAIN();
 //
 // ## Questions
 //
-// ### What if the size is no multiple of the block?
+// ### What if the size is not a multiple of the block?
 //
 // Here our block fits, since it gets a thread for each element. Where the size of a block is
 // fixed, the last block sticks out past the end of the vector. Its threads there must do
@@ -367,10 +367,10 @@ BENCHMARK_MAIN();
 //    `(d_a, d_b, d_c)`. Does the compiler object? Does the launch? Where does it fail?
 //
 //    *Answer:* the compiler has nothing against it. `float*` does not say whose memory it means.
-//    Nor is the launch refused. The kernel fails when it runs, and the check behind
-//    `cudaDeviceSynchronize` says `cudaErrorIllegalAddress`. The CPU device adds which argument
-//    it was. (On the few systems whose GPU can use all of the host's memory the kernel works.
-//    Then the copy back puts NaN where its sums were, and the program ends with FAIL.)
+//    Nor is the launch refused. The kernel fails when it runs, and the check around
+//    `cudaDeviceSynchronize` says `cudaErrorIllegalAddress`. (The CPU device, which stands in for a
+//    GPU, adds which argument it was. Where a GPU can use all of the host's memory, the kernel
+//    works. Then the copy back puts NaN over its sums, and the program ends with FAIL.)
 //
 // ## What comes next
 //
@@ -382,8 +382,8 @@ BENCHMARK_MAIN();
 
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <algorithm>
 #include <charconv>
@@ -427,8 +427,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

@@ -1,8 +1,8 @@
 // # Error checking: asking what went wrong
 //
-// Chapter 1 stopped its one-block kernel at 1024 elements and did not say why. Here we go
-// past 1024 and look: nothing complains, and there is no result. Then we find where CUDA
-// keeps its errors, build a check for them, and make seven mistakes on purpose.
+// Chapter 1 left its one-block kernel out above 1024 elements, where a block runs out of threads.
+// Here we launch it all the same: nothing complains, and there is no result. Then we find where
+// CUDA keeps its errors, build a check for them, and make seven mistakes on purpose.
 //
 // ```sh
 // nvcc -arch=native error_checking.cu -o error_checking && ./error_checking
@@ -67,8 +67,8 @@ void vector_add_unchecked(size_t n, const float* a, const float* b, float* c)
 // worth. One program gives up, another tries again with a smaller block. CUDA answers in two
 // ways.
 //
-// - Every function of CUDA returns a code, a `cudaError_t`. No error is `cudaSuccess`.
-// - A launch is no function and returns nothing. Its code goes to the *last error*, a
+// - Nearly every function of CUDA returns a code, a `cudaError_t`. No error is `cudaSuccess`.
+// - A launch is not a function call and returns nothing. Its code goes to the *last error*, a
 //   variable that CUDA keeps for each thread of the host. A function that fails writes there
 //   as well.
 //
@@ -77,8 +77,8 @@ void vector_add_unchecked(size_t n, const float* a, const float* b, float* c)
 // error but has to leave it to its caller. `cudaDeviceSynchronize` in the program above
 // returned `cudaSuccess`: it waits for work, and there was none.
 //
-// The code of a refused launch is `cudaErrorInvalidConfiguration`, by the documentation. With
-// CUDA 13 our H200 says `cudaErrorInvalidValue`. We take either, and note which.
+// According to the documentation the code of a refused launch is `cudaErrorInvalidConfiguration`.
+// With CUDA 13 our H200 says `cudaErrorInvalidValue`. We take either, and note which.
 
 void expect(const char* what, cudaError_t code, cudaError_t expected)
 {
@@ -163,12 +163,12 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
 //   launch returns. `cudaGetLastError` on the next line finds it.
 // - An *execution error*: the kernel runs and does something that is not allowed, like
 //   reading at an address where there is no memory. A launch is *asynchronous*: it returns
-//   before the kernel has run, and cannot know. The error comes out of the next call that
-//   waits for the kernel, whatever that call is for. `cudaDeviceSynchronize` waits on
-//   purpose.
+//   before the kernel has run, and cannot know. The error comes out of a later call, at the
+//   latest the next one that waits for the kernel, whatever that is for. `cudaDeviceSynchronize`
+//   waits on purpose.
 //
-// The first check belongs behind every launch: an error that nobody has read is taken for the
-// next launch's. The second makes the host wait. While you look for a fault, put it behind
+// The first check belongs after every launch: an error that nobody has read is taken for the
+// next launch's. The second makes the host wait. While you look for a fault, put it after
 // every launch too. In a program that works, once before the results are used is enough. *How
 // fast?* below has the price of both.
 //
@@ -241,9 +241,9 @@ void wait_for_hello()
 // error. It *sticks*: however often it is read, the next call brings it back, and only a new
 // process helps.
 //
-// That is why each of the following mistakes runs in a process of its own. They have names.
-// `./error_checking zero-blocks` is a program that fails as yours would, with the message and
-// the exit status. The first four are refused on the spot, and clear.
+// That is why each of the following mistakes runs in a process of its own. They have names:
+// `./error_checking zero-blocks` fails as your program would, with the message and the exit
+// status. The first four are refused on the spot, and clear. (The manual leaves the third open.)
 
 void too_many_threads()
 {
@@ -300,7 +300,7 @@ void host_pointer()
     }
 }
 
-// The next kernel subtracts from each element its left neighbour. The first has none. For
+// The next kernel subtracts its left neighbour from each element. The first has none. For
 // thread 0 the index is not -1 but, unsigned, 4,294,967,295: the address lies 16 GiB past the
 // end. The second check is forgotten. The error comes out of the copy, and the copy has done
 // nothing wrong.
@@ -327,10 +327,10 @@ void illegal_address()
     CUDA_CHECK(cudaMemcpy(y, d_y, sizeof y, cudaMemcpyDeviceToHost));
 }
 
-// Last, an error that the kernel itself declares. `assert` in a kernel works as it does on
-// the host: it names file and line, here with block and thread, and stops everything.
-// Compiled with `-DNDEBUG` it is not there. We read the error twice and drop it, but it
-// sticks, and the innocent `cudaFree` gets it again.
+// Last, an error that the kernel itself declares. A failed `assert` in a kernel names file, line,
+// block and thread, and stops the kernel; the host goes on. (`-DNDEBUG` would take it out, so this
+// file begins with `#undef NDEBUG`.) We read the error twice and drop it, but it sticks, and the
+// innocent `cudaFree` gets it again.
 
 __global__ void square_roots(float* x)
 {
@@ -353,8 +353,8 @@ void failing_assert()
 
 // ## The gallery
 //
-// The program starts itself once for each mistake and reads what it says. Each must be
-// exactly the error that the table has, out of the call that the table has.
+// The program starts itself once for each mistake and reads what it says. Each must give
+// exactly the error in the table, from the call in the table.
 
 struct Mistake {
     const char* name;
@@ -411,13 +411,13 @@ void visit_gallery(cudaError_t refused)
 //               size 512 bytes
 // ```
 //
-// It counts the distance from an allocation of its own; nearest does not mean ours. And it
-// stops the kernel in its own way: the program is told `cudaErrorLaunchFailure`.
+// The nearest allocation, of 512 bytes, is not one of ours. And the tool stops the kernel in its
+// own way: the program is told `cudaErrorLaunchFailure`.
 //
 // It also sees what the device lets pass. The device knows only whether there is memory at an
-// address, and behind the end of one allocation there may be another. The tool knows where
-// each one ends, and reports a single element too many. It costs time, so it is for tests.
-// Where there is no GPU, `cpu_device/run --asan` checks every access.
+// address, the tool where each allocation ends. (If the next one begins right there, it takes
+// `--padding 16` to report a single element too many.) It costs time, so it is for tests. Where
+// there is no GPU, `cpu_device/run --asan` checks every access.
 //
 // ## The program
 //
@@ -483,9 +483,9 @@ int main(int argc, char** argv)
 // ## How fast?
 //
 // What does checking cost? Built with `-DBENCHMARKS`, as in chapter 1, the program times the
-// launch for one piece: alone, with `cudaGetLastError`, and with a synchronise. The clock is
-// the host's, because it is the host that asks and waits. It does not wait for the kernels of
-// launches that nobody waits for.
+// launch for one piece: alone, with `cudaGetLastError`, and with `cudaDeviceSynchronize`. The
+// clock is the host's, because it is the host that asks and waits. In the first two rows nobody
+// waits for the kernels, so their time is not in it.
 //
 // ```sh
 // nvcc -O3 -arch=native -DBENCHMARKS error_checking.cu -o error_checking_bench -lbenchmark
@@ -512,7 +512,7 @@ template <typename Launch>
 void time_on_host(benchmark::State& state, Launch launch)
 {
     const std::vector<float> both = inputs();
-    float* d;                              // a, b and c, one behind the other
+    float* d;                              // a, b and c, one after the other
     CUDA_CHECK(cudaMalloc(&d, 3 * piece * sizeof(float)));
     CUDA_CHECK(cudaMemcpy(d, both.data(), 2 * piece * sizeof(float), cudaMemcpyHostToDevice));
     launch(d);                             // the first launch also loads the kernel
@@ -584,7 +584,7 @@ BENCHMARK_MAIN();
 //
 //    *Answer:* now it gives the reason, "invalid argument" (CUDA 12: "invalid configuration
 //    argument"), because looking does not clear. So the error is still there when
-//    `vector_add_gpu` makes its first launch, which is right. The `cudaGetLastError` behind
+//    `vector_add_gpu` makes its first launch, which is right. The `cudaGetLastError` after
 //    *that* finds it, and the program ends there with exit code 1. An error that nobody has read
 //    is taken for the next launch's.
 //
@@ -599,7 +599,7 @@ BENCHMARK_MAIN();
 // 3. Write `x[i + 1]` for `x[i - 1]` in `differences`. The last thread reads one element past
 //    the end. What does `./error_checking illegal-address` say?
 //
-//    *Answer:* on a GPU `FAIL: illegal-address: there was no error`. Behind the 256 floats there
+//    *Answer:* on a GPU `FAIL: illegal-address: there was no error`. After the 256 floats there
 //    is more memory of the program, and the device asks no more than that. The CPU device knows
 //    where each buffer ends. It stops the kernel and names thread 255, and
 //    `cpu_device/run --asan` also the line.
@@ -613,8 +613,8 @@ BENCHMARK_MAIN();
 //
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <cerrno>
 #include <charconv>
@@ -659,8 +659,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

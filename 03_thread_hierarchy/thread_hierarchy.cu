@@ -1,10 +1,10 @@
 // # Thread hierarchy: vectors of any size
 //
 // Chapter 2 needed 489 launches for half a million elements, since a block has at most 1024
-// threads and each launch had one block. How many threads can a GPU run at once? This chapter
-// asks it, gives each element of a vector of any length its thread, in one launch of many
-// blocks, and looks at who runs where. It ends with a kernel that keeps the memory as busy as
-// it can be.
+// threads and each launch had one block. How many threads can a GPU run at once? We ask it. Then
+// we give each element of a vector its own thread, in one launch of many blocks, and look at
+// which thread runs where. We end with a kernel that keeps the memory as busy as any here can,
+// whatever the length of the vector.
 //
 // ```sh
 // nvcc -arch=native thread_hierarchy.cu -o thread_hierarchy && ./thread_hierarchy
@@ -43,10 +43,10 @@ int attribute(cudaDeviceAttr which)
 }
 
 // *Launched* is not *resident*. A grid may have over two billion blocks along x. The SMs hold
-// far fewer threads at a time, the resident ones: each SM up to a number of threads and up to
-// a number of blocks, whichever it comes to first. The other blocks wait, and when one ends
-// the SM takes the next. So a launch may be larger than the GPU, and should be: one of fewer
-// threads than can be resident leaves a part of the GPU idle.
+// far fewer threads at a time, the resident ones: each SM takes blocks until it has no more
+// places for threads or for blocks, or no room for what threads store. The other blocks wait, and
+// when one ends the SM takes the next. So a launch may be larger than the GPU. One of fewer threads
+// than can be resident leaves places empty.
 
 size_t resident_threads()
 {
@@ -55,8 +55,8 @@ size_t resident_threads()
 }
 
 // Two more figures follow from what the device says. One is how many bytes a second its memory
-// can move: the clock of the memory times the width of the bus, times two, because each wire of
-// the bus carries two bits a clock as this clock is counted.
+// can move: the memory's clock, times the width of its bus, times two, because each wire of the
+// bus carries two bits in each cycle of the clock that CUDA reports.
 
 double bytes_per_second_in_theory()
 {
@@ -93,7 +93,7 @@ double flops_per_second_in_theory()
 
 void print_device(double price);
 
-// The same figures for some well-known cards:
+// NVIDIA's own figures for some well-known cards:
 //
 // | card | fp32, TFLOP/s | memory, GB/s | FLOP per byte |
 // | --- | ---: | ---: | ---: |
@@ -155,7 +155,7 @@ void vector_add_cpu(size_t n, const float* a, const float* b, float* c)
 //
 // All three numbers have 32 bits, and so has the product of two of them: past 4,294,967,295 it
 // starts again at 0. To store it in a `size_t` would not help, since C++ multiplies first and
-// widens then. So we make one factor a `size_t` before.
+// widens afterwards. So we make one factor a `size_t` before.
 
 __global__ void add(size_t n, const float* a, const float* b, float* c)
 {
@@ -181,10 +181,10 @@ void launch(Kernel kernel, size_t elements_a_thread, unsigned threads_a_block, s
 
 // ## Who runs where
 //
-// Each thread can write down who it is. CUDA has no variable for the number of its SM; *PTX*, the
-// assembly language of NVIDIA's GPUs, has one, `%smid`. A compiler that makes code for a GPU
-// defines `__CUDACC__`. Where a CPU stands in for the GPU, the picture says that there is no such
-// number.
+// Each thread can write down who it is. CUDA C++ has no variable for the number of its SM, but
+// *PTX* has: `%smid`. PTX is a virtual assembly language, which is translated into a GPU's machine
+// code. The `asm` line copies `%smid` to `sm`. A compiler for the GPU defines `__CUDACC__`. Where a
+// CPU stands in for the GPU, the picture says that there is no such number.
 
 struct Place {
     unsigned block, thread, warp, sm;
@@ -234,7 +234,7 @@ bool who_runs_where(size_t n)
 // grid has threads, so that neighbours always work on neighbours. Any number of blocks gives
 // the right result, even one. As many as can be resident is a good number: no block waits for
 // another to end, and what a thread has to prepare it prepares once for many elements. Here it
-// has nothing to prepare, and we try whether the loop gains something all the same.
+// has nothing to prepare, and we time whether the loop gains anything all the same.
 
 __global__ void add_grid_stride(size_t n, const float* a, const float* b, float* c)
 {
@@ -245,8 +245,8 @@ __global__ void add_grid_stride(size_t n, const float* a, const float* b, float*
 
 // ## Bytes in flight
 //
-// With 2²⁸ elements, one element a thread reaches 0.78 of what the best kernel makes of an H200's
-// memory. What holds it back?
+// With 2²⁸ elements on an H200, one element a thread moves 0.78 of the bytes per second that the
+// best kernel moves. What holds it back?
 //
 // From the moment a load is asked for until its bytes are there, time passes, and all that time
 // the bytes are *in flight*. *Little's law* says how many have to be:
@@ -254,11 +254,11 @@ __global__ void add_grid_stride(size_t n, const float* a, const float* b, float*
 //     bytes in flight = bytes a second × seconds that each is on its way
 //
 // A motorway has the same law: if more cars are to arrive each hour, and none can drive faster,
-// then there must be more cars on the road. If a load took half a microsecond, 4.8 TB/s would
-// need 2.4 MB in flight. An H200 holds 270,336 threads, and with two floats each they ask for
-// 2.2 MB, even if all were waiting for their floats at once. They are not: some still compute
-// their index, some have their sum and are about to end, and where a block has ended, time
-// passes until the next has started. More threads there cannot be. So each must ask for more.
+// then there must be more cars on the road. Two thirds of an H200's 4.8 TB/s would be loads here,
+// 3.2. If a load took three quarters of a microsecond, they would need 2.4 MB in flight. The H200
+// holds 270,336 threads. With two floats each they ask for 2.2 MB, and not all wait at once: some
+// still compute their index, some are about to end, and where a block has ended, time passes until
+// the next has started. There is no room for more threads. So each must ask for more.
 //
 // First, four elements a thread, a block's width apart so that the threads of a warp still read
 // neighbours. All loads stand before the first store, and that is the point. In a loop over
@@ -290,7 +290,7 @@ __global__ void add_four(size_t n, const float* a, const float* b, float* c)
 // `cudaMalloc` returns is a multiple of 256, and steps of four floats keep it a multiple of 16.
 // Called with `a + 1` the kernel would end with `cudaErrorMisalignedAddress`.
 //
-// *The tail.* If n is no multiple of four, one to three elements are left at the end. The first
+// *The tail.* If n is not a multiple of four, one to three elements are left at the end. The first
 // thread that does not find four adds them one by one.
 //
 // How many `float4`s a thread takes is a parameter of the template, known when the loops are
@@ -572,14 +572,13 @@ void time_add(benchmark::State& state, Kernel kernel, size_t elements_a_thread, 
     report(state);
 }
 
-// Vectors that have just been used are still in the GPU's L2 cache if they fit there, and then
-// it is not the memory that is timed. The *cold* rows show the memory at small sizes: vector
-// after vector comes from 805 MB, more than any cache holds, and the time is that of the whole
-// pass. These kernels are so short that the gaps between launches count. A *graph*, a list of
-// launches that is recorded once and started as a whole, makes the gaps as small as they get. To
-// record, one launches into a *stream*, which is a queue of work for the device: the fourth number
-// of a launch. (The third is 0 here, and is for another kind of memory. Without a fourth, work
-// goes to a queue that is always there.)
+// Vectors that have just been used are still in the GPU's L2 cache if they fit there, and then the
+// cache is timed and not the memory. So the *cold* rows go through 805 MB, vector after vector,
+// more than any cache holds, and time that pass. These kernels are so short that the gaps between
+// launches count. A *graph*, a list of launches that is recorded once and started as a whole, makes
+// the gaps as small as they get. To be recorded, launches go into a *stream*, a queue of work for
+// the device: the fourth number of a launch. (The third, here 0, is for another kind of memory.
+// Launches without a fourth go to a queue that is always there.)
 
 void time_cold(benchmark::State& state, Kernel kernel, size_t elements_a_thread, unsigned threads)
 {
@@ -715,11 +714,11 @@ BENCHMARK_MAIN();
 // and both four scalars and a `float4` a thread more than 0.99.
 //
 // And the number of threads a block? With one element a thread, blocks of 32 threads reach 0.15
-// of the ceiling, of 64 threads 0.29, and of 1024 threads 0.67. It is the bytes in flight again. A
-// GPU starts only so many blocks a second: 1.66 thousand million in the first of these rows, and
-// the same in the second. Small blocks are gone before enough others have come to keep the memory
-// busy. With a `float4` a thread each block brings four times the bytes, and 64 threads reach more
-// than 0.99.
+// of the ceiling, of 64 threads 0.29, of 256 threads 0.78 and of 1024 threads 0.67. It is the bytes
+// in flight again. A GPU starts only so many blocks a second: 1.66 billion of 32 threads, and as
+// many of 64. Small blocks are gone before enough others have come to keep the memory busy. A large
+// one keeps its places until its last warp is done. With a `float4` a thread each block brings four
+// times the bytes, and 64 threads reach more than 0.99.
 //
 // PyTorch's `torch.add` does the same work. Timed the same way, with vectors that are not in the
 // cache, it moves 3.25, 3.70 and 3.99 TB/s for 2²¹, 2²² and 2²³ elements; ours moves 3.38, 3.77
@@ -735,13 +734,13 @@ BENCHMARK_MAIN();
 // takes two warps and leaves 24 places of the second empty. The limit is 1024, or less for a
 // kernel whose threads need many *registers*, where a thread keeps its variables: the threads of
 // a block share an SM's. A launch that needs more than there are is refused with
-// `cudaErrorLaunchOutOfResources`. A build for a debugger (`-G`) needs more registers than
-// another, so a kernel that runs with 1024 threads may be refused there; with 256 that cannot
+// `cudaErrorLaunchOutOfResources`. A build for a debugger (`-G`) may need more registers than
+// another, and a kernel that runs with 1024 threads may be refused there; with 256 that cannot
 // happen, as no thread can have more than 255 of an SM's 65,536 registers. Blocks: as many as
 // cover the elements, up to 2,147,483,647 along x, or as many as can be resident if each thread
 // loops.
 //
-// ### What if the size is no multiple of the block?
+// ### What if the size is not a multiple of the block?
 //
 // The number of blocks is rounded up, and the guard keeps the threads past the end from touching
 // memory that is not theirs.
@@ -757,8 +756,8 @@ BENCHMARK_MAIN();
 // ### Why is the GPU slower than the CPU for my vector add?
 //
 // Either the vector is short: a launch alone takes microseconds, in which a CPU adds thousands
-// of elements. Or the time includes the transfers, which take longer than the addition on either
-// side.
+// of elements. Or the time includes the transfers, which from pageable memory take longer than
+// the addition on either side.
 //
 // ### What is a grid-stride loop?
 //
@@ -795,14 +794,14 @@ BENCHMARK_MAIN();
 //
 // ## What comes next
 //
-// A vector has one index, and there was only one way to lay the threads over it. A matrix has a
-// row and a column. Should neighbouring threads take neighbouring rows or neighbouring columns?
+// A vector has one index, and neighbouring threads took neighbouring elements. A matrix has a row
+// and a column. Should neighbouring threads take neighbouring rows or neighbouring columns?
 // The result is the same. The time is not, as chapter 4 shows.
 //
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own. Before it, what only this chapter prints and reads.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own. First, what only this chapter prints and reads.
 
 #include <charconv>
 #include <cstring>
@@ -950,8 +949,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

@@ -1,10 +1,10 @@
 // # Matrices and tensors: two and three dimensions
 //
 // Chapter 3 gave each element of a vector a thread, by numbering the threads along a line. Most
-// data is no line. A picture has rows and columns, a film is many pictures. This chapter adds
-// matrices, and then arrays with three dimensions, which the field calls *tensors*: `C = A + B`
-// once more, so that all that is new is the shape. A thread can find its element in several ways.
-// All are right, and on a GPU one is many times faster than another. Which, and why?
+// data is not a line. A picture has rows and columns, a film is many pictures. This chapter adds
+// matrices, and then *tensors*, arrays with any number of dimensions, here three: `C = A + B` once
+// more, so that only the shape is new. A thread can find its element in several ways. All are
+// right, and on a GPU one is many times faster than another. Which, and why?
 //
 // ```sh
 // nvcc -arch=native matrix_2d_3d.cu -o matrix_2d_3d && ./matrix_2d_3d
@@ -79,8 +79,8 @@ __global__ void add_one_block(size_t cols, const float* a, const float* b, float
 // would be refused, as chapter 2 shows. There are two remedies.
 // One is to put the long dimension on x. But which one is long is known only when the program
 // runs, and we want the columns there. The other is chapter 3's grid-stride loop, once for each
-// dimension: we start as many blocks as the axis allows, and each thread goes on by the size of
-// the whole grid until it is past the end. So the loop is the guard as well.
+// dimension: we start as many blocks as it takes, up to the axis's limit, and each thread goes on
+// by the size of the whole grid until it is past the end. So the loop is the guard as well.
 //
 // The type of the elements is a template parameter. We need `float`, and one other type further
 // down. `blockIdx.x * blockDim.x` is a product of two 32-bit numbers: as in chapter 3 we widen
@@ -258,7 +258,7 @@ void add_gpu(Launch<T> launch, Shape shape, const T* a, const T* b, T* c)
 // floats. So the price of a load is the number of sectors that its lanes touch.
 //
 // - Columns on x: neighbouring lanes have neighbouring elements. The 32 lanes want 128 bytes
-//   without a gap, which are 4 sectors, used to the last byte. Such an access is *coalesced*.
+//   without a gap: 4 sectors, or 5 if the first begins inside one. Such an access is *coalesced*.
 // - Rows on x: neighbouring lanes are a whole row apart, each in a sector of its own. The same
 //   128 bytes are now spread over 32 sectors. The other seven floats of each are moved for
 //   nothing, unless the warps that want them come while the sector is still in a cache.
@@ -336,9 +336,9 @@ int print_accesses()
 //
 // A sum of elements does not care where a row ends. Our matrices have no gaps, so rows × cols
 // floats in a line are all there is, and the kernel is chapter 3's. It sees no rows. The last
-// thread takes what is left over, at most three elements. (Where rows must be kept apart,
-// because they are a part of a wider matrix, they are given room for a multiple of 16 bytes
-// each: that is what `cudaMallocPitch` does.)
+// thread takes what is left over, at most three elements. (Where every row has to begin at such an
+// address, rows are padded: `cudaMallocPitch` adds what the device needs, and returns the number
+// of bytes from one row to the next, the *pitch*.)
 
 __global__ void add_float4(size_t n, const float* a, const float* b, float* c)
 {
@@ -630,9 +630,9 @@ void gpu_with_transfers_pageable(benchmark::State& state)
     report(state, n);
 }
 
-// The ceiling is what a kernel reaches that reads two arrays, writes one and knows no shape. Its
-// threads and the float4s that each of them takes are tried in a few combinations, of which the
-// best counts. Elements that do not fill a block are left out, and are not counted either.
+// The ceiling is what a kernel can reach that only reads two arrays and writes one, and knows no
+// shape. We try a few numbers of threads, and of float4s for each, and take the best.
+// Elements that do not fill a block are left out, and are not counted either.
 // The second ceiling is a plain copy, which reads one array and writes one.
 
 template <unsigned threads, unsigned per_thread>
@@ -677,8 +677,8 @@ void gpu_copy(benchmark::State& state)
     report(state, n, 2);
 }
 
-// A row of the harness that ends within a second at 8192² is timed there. The CPU's loop by
-// columns stops earlier.
+// A benchmark that takes under a second at 8192² runs at that size too. The CPU's loop by columns
+// takes longer, and stops at 4096².
 
 const auto small_matrices = [](auto* row) {
     row->Args({1024, 1024})->Args({2048, 2048})->Args({4096, 4096})->MinTime(0.1);
@@ -718,8 +718,8 @@ BENCHMARK_MAIN();
 // At 8192 × 8192 on an H200 the matrix takes 3.8 times as long with the rows on x. It is less than
 // the 8 times that one warp's sectors promise: in a block of 32 × 8 the eight warps want the eight
 // floats of the same sectors, and most come while the cache still holds them. A block of
-// 32 × 4 × 2 uses two floats of each, and its lanes lie a plane apart, not a row: at
-// 256 × 512 × 512 the tensor takes 9.9 times as long with the depth on x.
+// 32 × 4 × 2 uses two floats of each. With the depth on x the tensor takes 4.6 times as long at
+// 128 × 256 × 512, and 9.9 times at 256 × 512 × 512, more than its sectors account for.
 //
 // The `float4` kernel is at 0.997 of the ceiling, the plain one with the columns on x at 0.68.
 // And the CPU core that goes down the columns of a 4096 × 4096 matrix needs 32 times as long as
@@ -763,8 +763,8 @@ BENCHMARK_MAIN();
 
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <charconv>
 #include <cstring>
@@ -807,8 +807,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

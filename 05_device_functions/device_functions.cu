@@ -43,7 +43,7 @@
 //     error: identifier "sigmoid" is undefined in device code
 //
 // It compiles a file twice, once for the host and once for the device, which has a machine
-// language of its own. Into which a function goes is said by the words before it:
+// language of its own. The words before a function say for which of the two it is compiled:
 //
 // | mark | runs on | who calls it |
 // |---|---|---|
@@ -71,12 +71,12 @@
 // And then it leaves out what it cannot compile. The kernel that called such a `sigmoid` came out
 // of `nvcc` 13.0 empty. `-Werror all-warnings` makes the warning an error.
 //
-// Without a GPU a chapter's file is compiled once, for one processor, and the marks mean nothing.
+// For the CPU device a file is compiled once, for one processor, and the marks mean nothing.
 // There `cpu_device/run --lint` finds these mistakes.
 //
 // ## One function for both sides
 //
-// So it gets both marks. It may call `expf`, since either side has one, each its own.
+// So `sigmoid` gets both marks. It may call `expf`, because each side has one of its own.
 //
 // The constants are whole numbers and become floats. Had we written `1.0`, which is a double,
 // the sum and the division would be done in double precision. A T4 has one unit for that to 32
@@ -105,7 +105,7 @@ __global__ void apply(size_t n, const float* x, float* y)
 }
 
 // One float a thread keeps too few bytes in flight, as chapters 3 and 4 found. So there is a
-// second kernel with four.
+// second kernel, whose threads take four.
 
 template <Function function>
 __global__ void apply_float4(size_t n, const float* x, float* y)
@@ -151,7 +151,7 @@ __host__ __device__ float sigmoid_second_form(float x)
 // that is, to cut it off at some limit.
 //
 // The price is paid at the other end. σ(-89) is 2.2 · 10⁻³⁹, and the first form says 0. Below
-// 1.2 · 10⁻³⁸, the smallest *normal* float, floats have fewer and fewer digits, and hardly a
+// 1.2 · 10⁻³⁸, the smallest *normal* float, floats have fewer and fewer digits, and hardly any
 // program needs them. We accept 0 there. The program prints both forms:
 
 void print_forms()
@@ -160,7 +160,7 @@ void print_forms()
     for (const float x : {-89.0f, -88.0f, 0.0f, 88.0f, 89.0f}) {
         std::printf("%6g %12.3g", x, sigmoid(x));
         const float second = sigmoid_second_form(x);
-        if (std::isnan(second))            // whose sign, which printf shows, means nothing
+        if (std::isnan(second))            // printf may show it as -nan: its sign means nothing
             std::puts("           NaN");
         else
             std::printf("%14.3g\n", second);
@@ -171,14 +171,14 @@ void print_forms()
 //
 // A GPU has units that compute 2ˣ, 1/x and a few more functions fast, but not to the last digit.
 // `expf` and the division use them and mend the result with further instructions. A program can
-// do without the mending. CUDA has such functions for the device alone:
+// do without the mending. CUDA has functions for that, *intrinsics*, on the device alone:
 
 __device__ float sigmoid_fast_exp(float x) { return 1 / (1 + __expf(-x)); }
 
 __device__ float sigmoid_fast_divide(float x) { return __fdividef(1, 1 + __expf(-x)); }
 
-// One more is an instruction of PTX, from `sm_75` on: `tanh.approx`, the hyperbolic tangent. It
-// helps because σ(x) = ½ tanh(½ x) + ½.
+// One more is an instruction of PTX, from `sm_75` on: `tanh.approx`, the hyperbolic tangent
+// (`__tanhf` in CUDA 13). It helps because σ(x) = ½ tanh(½ x) + ½.
 //
 // And the option `-use_fast_math` makes `nvcc` choose fast functions and divisions in a whole
 // program, and replace by 0 whatever is smaller than the smallest normal float (`.ftz`, *flush to
@@ -189,7 +189,7 @@ __device__ float sigmoid_fast_divide(float x) { return __fdividef(1, 1 + __expf(
 __device__ float sigmoid_tanh(float x)
 {
     float t;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(0.5f * x));
+    asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(0.5f * x));      // %0 is t, %1 is 0.5f * x
     return 0.5f * t + 0.5f;
 }
 
@@ -210,16 +210,16 @@ __device__ float sigmoid_use_fast_math(float x)
 // A float has 24 binary digits. The distance from one float to the next is called an *ulp*, unit
 // in the last place. Between 1 and 2 it is 2⁻²³, between ½ and 1 half of that, and so on. So it
 // is never more than 2⁻²³ of the number itself (`FLT_EPSILON`). Rounding alone costs up to ½ ulp.
-// How far a function may be off beyond that is in the CUDA Programming Guide: `expf` 2 ulp,
+// How far off NVIDIA found a function beyond that is in the CUDA Programming Guide: `expf` 2 ulp,
 // `__expf` 2 + 1.173 |x|, `__fdividef` 2. The PTX manual has 2⁻¹¹ of the result for `tanh.approx`.
 //
 // From this follows what we allow, in units of 2⁻²³ σ(x):
 //
-// - For e⁻ˣ what its function may be off and ½ for rounding, all times 1 - σ(x), because by that
-//   factor σ changes less than e⁻ˣ, each relative to itself. Past |x| = 90 the units stop growing:
-//   there e⁻ˣ is 0 or Inf.
+// - For e⁻ˣ the error of its function and ½ for rounding, times 1 - σ(x): of a relative error in
+//   e⁻ˣ only that share reaches σ. Past |x| = 90 the units stop growing, because there e⁻ˣ is Inf
+//   or too small to change the sum.
 // - For the sum ½. For the division ½, or 2½ if it is a fast one.
-// - The smallest normal float on top, because below it floats lose their digits.
+// - The smallest normal float on top: below it floats lose digits, and `__fdividef` gives 0.
 //
 // `tanh.approx` is a case of its own. Its error is relative to the tangent, which is near -1 where
 // σ is near 0. There each digit of σ may be wrong, and all we can ask for is an absolute error.
@@ -255,12 +255,12 @@ const std::vector<Variant> variants = {
 #endif
 };
 
-// `-use_fast_math` itself stands for the fast functions, so it is allowed what they are. Build the
-// chapter with that option and it ends with FAIL: then `sigmoid` is no longer what it says.
+// `-use_fast_math` uses the fast functions too, so it is allowed the same error. Build the chapter
+// with that option and it ends with FAIL: then `sigmoid` itself is fast, but allowed no more.
 //
 // ## There and back
 //
-// As before, but that the poison can be chosen.
+// The same trip as before, except that the caller can choose the poison.
 
 #define CUDA_CHECK(call) check_cuda(call, #call, __FILE__, __LINE__)
 void check_cuda(cudaError_t status, const char* call, const char* file, int line);
@@ -445,7 +445,7 @@ void time_on_gpu(benchmark::State& state, int batch, Launch launch)
 }
 
 // As in chapter 4, the inputs are made and copied once. They lie between -10 and 10, where a
-// network has most of its own.
+// network has most of its inputs.
 
 constexpr size_t smallest = 1 << 12, largest_cpu = 1 << 24, largest = 1 << 28;
 
@@ -590,7 +590,7 @@ void gpu_copy(benchmark::State& state)
     });
 }
 
-// One CPU thread takes more than a second for the largest vector, so the CPU's rows end before.
+// One CPU thread takes about a second for the largest vector, so the CPU's rows end before.
 
 const auto cpu_sizes = [](auto* row) {
     row->RangeMultiplier(16)->Range(smallest, largest_cpu)->MinTime(0.1);
@@ -645,9 +645,9 @@ BENCHMARK_MAIN();
 // At 2²⁸ floats on an H200 one float a thread reaches 0.58 of the ceiling, and four reach all of
 // it: 4.27 TB/s, where `torch.sigmoid` has 4.21. With one float a thread `__expf` gains nothing,
 // `__fdividef` 4 %, `-use_fast_math` 5 % and `tanh.approx` 6 %. With four none of them gains
-// anything: the kernel waits for memory, and has time for the exact function. What the fast ones
-// cost stands in the program's output, in ulp. So we keep `expf` and `/`, and look for
-// speed in the bytes.
+// anything: the kernel waits for memory, and has time for the accurate one. What do the fast ones
+// cost? At most 3.2 ulp with `expf` become 62 with `__expf`. With `tanh.approx` it is 17 million:
+// in the tail no digit is right. So we keep `expf` and `/`, and look for speed in the bytes.
 //
 // ## Try it
 //
@@ -684,8 +684,8 @@ BENCHMARK_MAIN();
 
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <charconv>
 #include <cstring>
@@ -728,8 +728,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

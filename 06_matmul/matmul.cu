@@ -85,11 +85,11 @@ __global__ void matmul_one_block(size_t n, size_t k, const float* a, const float
     c[row * n + col] = row_times_column(row, col, n, k, a, b);
 }
 
-// With many blocks there is no such end. There is one for the grid, which has 65,535 blocks on y
-// at most. Chapter 4 went on with loops. But a matrix leaves one axis of the grid free, and it can
-// go on where y ends: block 0 of the second plane is the one after the last of the first. Then a
-// thread keeps its single element, and a plain guard is enough. (65,535 planes of 65,535 blocks:
-// their number just fits into 32 bits.)
+// Many blocks get past that limit. The next is the grid's, which has at most 65,535 blocks on y.
+// Chapter 4 used loops there. But a matrix leaves z free, and z can carry on where y ends: block 0
+// of the second plane comes after the last block of the first. So a thread keeps its single
+// element, and a plain guard is enough. (65,535 planes of 65,535 blocks: their number just fits
+// into 32 bits.)
 
 __device__ unsigned block_on_y() { return blockIdx.z * gridDim.y + blockIdx.y; }
 
@@ -124,8 +124,8 @@ __global__ void matmul_rows_on_x(size_t m, size_t n, size_t k, const float* a, c
 // With the rows on x each step touches 33 sectors where 5 would do. On an H200 it takes 11.5 times
 // as long at 2048 × 2048 × 2048, and 5.9 times at 4096 × 4096 × 4096.
 //
-// `Shape` holds the three sizes. `grid_past_y` divides and rounds up twice: the blocks on y, and
-// the planes that these fill.
+// `Shape` holds the three sizes. On y, `grid_past_y` divides and rounds up twice: the rows into
+// blocks, and the blocks into planes of at most 65,535.
 
 struct Shape {
     size_t m, n, k;
@@ -164,26 +164,26 @@ void launch_rows_on_x(Shape s, const float* d_a, const float* d_b, float* d_c)
 // For N × N matrices it is 2N³ / 12N² = N / 6. The sum of two vectors has 1/12, whatever its
 // length.
 //
-// A GPU has two ceilings, and both can be measured. The units of an H200 compute 63.0 TFLOP/s, and
-// its memory delivers 4.54 TB/s, each in a kernel that does nothing else. So a kernel of intensity
-// I cannot compute faster than the smaller of
+// A GPU has two ceilings, and both can be measured. The units of an H200 compute 63.0 TFLOP/s (59.8
+// in chapter 3, with one sum a thread), and its memory delivers 4.54 TB/s, each in a kernel that
+// does nothing else. So a kernel of intensity I cannot compute faster than the smaller of
 //
 //     the first ceiling      and      I × the second
 //
 // Drawn over I that is a slope that runs into a flat line. It looks like a roof, and the picture is
 // called the *roofline*. The two lines meet at 13.9 FLOP per byte. Left of that point memory is the
-// limit, and that is where the long vectors of chapters 3 to 5 were. Right of it is arithmetic. A
+// limit: there lie the long vectors of chapters 3 to 5. Right of it the limit is arithmetic. A
 // product with N = 4096 has an intensity of 683. It is far to the right, and could come near the
 // flat line.
 //
 // `matmul` reaches 5.7 TFLOP/s at N = 2048, and 3.0 at 4096, where B alone has 64 MiB and fits into
-// no cache. What holds it back? Each step of its sum loads two floats, 8 bytes for 2 FLOP. That is
-// an intensity of 1/4, and if all its loads went to memory, it would end at 1.1 TFLOP/s. (The
-// picture counts each matrix once.) Most do not get that far, because the caches answer them: a
-// small one in each SM, called *L1*, and a large one for all, called *L2*. But L1 has a limit too.
-// In one cycle an SM of an H200 can start the steps of four warps, and L1 can answer one load of
-// one warp. The two loads of a step take two cycles, in which the SM could have started eight
-// steps, and got one: at most an eighth of the flat line is left.
+// no cache. What holds it back? In each step of its sums a warp asks for 5 sectors, 160 bytes for
+// 64 FLOP, an intensity of 0.4. If all of them came from memory, it would end at 1.8 TFLOP/s. (The
+// picture assumes one trip for each matrix.) Most come from the caches: a small one in each SM,
+// called *L1*, and a large one for all, called *L2*. But L1 has a limit too. In one cycle an SM of
+// an H200 can start the multiply-adds of four warps, and L1 can answer one load of one warp. The
+// two loads of a step take two cycles. In that time the SM could have started eight multiply-adds,
+// and it starts one: at most an eighth of the flat line is left.
 //
 // ![roofline]
 //
@@ -242,15 +242,15 @@ __global__ void matmul_tile(Shape s, const float* a, const float* b, float* c)
 // Tiles of 8, 16 and 32 have 64, 256 and 1024 threads. A tile of 64 would have 4096, and
 // `static_assert` refuses it in words when it is compiled, and not with an error at the launch.
 //
-// ## Where the sizes are no multiples of the tile
+// ## Where the sizes are not multiples of the tile
 //
-// Most are none. Where a tile hangs over an edge there is nothing to load, and zeros take its
+// Most sizes are not. Where a tile hangs over an edge there is nothing to load, and zeros take its
 // place. Past the end of k they keep the sum right, because zeros add nothing. Past the last row
 // of A or the last column of B they only keep the loads within the arrays.
 //
 // A thread whose own element lies outside C has no result to write. Still it must not leave
 // before the end: others need the elements that it loads. And a barrier that some threads of a
-// block reach and others go round may never open. So the guard stands last.
+// block reach and others skip may never open. So the guard stands last.
 
 template <unsigned tile>
 void launch_tile(Shape s, const float* d_a, const float* d_b, float* d_c)
@@ -269,11 +269,11 @@ void launch_tile(Shape s, const float* d_a, const float* d_b, float* d_c)
 // ```
 //
 // It is a wish. The driver grants what it has a setting for, and at least what one block needs. A
-// block with tiles of 32 needs 8 KiB, and an SM of an H200 could hold two such blocks, but with 0 %
-// there is no room for the second. `matmul` has no shared memory. It lives from L1, and with 100 %
-// it has the least of it. The rows with `carveout` in their names show what that does at 4096 ×
-// 4096 × 4096 on an H200: `matmul_tile<32>` takes 1.45 times as long with 0 % as with 100 %.
-// `matmul` takes the same time with either, so what L1 has left is enough for what it can use.
+// block with tiles of 32 needs 8 KiB, and 1 more for the system. By their threads two such blocks
+// fit into an SM of an H200, but with 0 % there is no room for the second. `matmul` uses no shared
+// memory. It relies on L1, and with 100 % it has the least of it. The `carveout` rows show what
+// that does at 4096 × 4096 × 4096 on an H200: `matmul_tile<32>` takes 1.45 times as long with 0 %
+// as with 100 %. `matmul` takes the same time with either: what L1 has left is enough for it.
 //
 // ## There and back
 //
@@ -326,7 +326,7 @@ void matmul_gpu(Launch launch, Shape s, const float* a, const float* b, float* c
 //
 // The reference adds in double precision, whose errors are 2²⁹ times smaller. The inputs are
 // random numbers between ½ and 1½ from a fixed seed. They are positive, so that the sum in the
-// bound is the result itself, and all are of a size, so that each product counts.
+// bound is the result itself, and all are of similar size, so that each product counts.
 
 void matmul_double_cpu(Shape s, const float* a, const float* b, double* c)
 {
@@ -362,12 +362,12 @@ struct Problem {
 
 // ## The digits differ. Which are wrong?
 //
-// Neither. `sum += a * b` is two operations, and a CPU rounds after each, if it is built as here.
-// A GPU has an instruction that does both and rounds once, *FMA*, for fused multiply-add, and
-// `nvcc` uses it where it can. So the last digits differ, and those of the GPU are nearer to the
-// truth as a rule.
+// Neither. `sum += a * b` is two operations, and a CPU rounds after each in a build like ours. A
+// GPU has an instruction that does both and rounds once, *FMA*, for fused multiply-add, and `nvcc`
+// uses it where it can. So the last digits differ. The largest error need not: on an H200 it is
+// 0.132 and 0.087 of what is allowed, on either side.
 //
-// One can have either on either side. `fmaf` is the fused step by name, on the CPU as well.
+// Both sides can do it either way. `fmaf` is the fused step by name, on the CPU as well.
 // `__fmul_rn` and `__fadd_rn` are a product and a sum that `nvcc` must not fuse.
 
 __host__ __device__ float fused(float a, float b, float sum) { return fmaf(a, b, sum); }
@@ -927,13 +927,13 @@ BENCHMARK_MAIN();
 // "The GPU is so many times faster" depends on what it is compared with. At 1024 × 1024 × 1024 on
 // an H200 and its host the `matmul_tile<32>` kernel is
 //
-// - 21,486 times as fast as ijk on one CPU thread,
+// - 21,486 times as fast as ijk on one CPU thread (4239 times at 512 × 512 × 512),
 // - 139 times as fast as ikj, the same loop in a better order, on all 16 threads,
 // - 9.0 times as fast as OpenBLAS on all threads.
 //
-// With the transfers these are 4395, 28 and 1.8 times. All six are true. Only those with OpenBLAS
-// have on the CPU's side what somebody would use, and of these only the 1.8 counts everything. (On
-// the GPU's side one would use cuBLAS, 40 times as fast as OpenBLAS without the transfers.)
+// With the transfers these are 4395, 28 and 1.8 times. All six are true. Only OpenBLAS is what
+// somebody would use on the CPU, and of its two figures only the 1.8 counts the transfers. (On the
+// GPU one would use cuBLAS: 41 times as fast as OpenBLAS, without the transfers.)
 //
 // On the GPU, in fractions of cuBLAS: at 2048 × 2048 × 2048 rows on x 0.010, columns on x 0.115,
 // tiles of 8 0.102, of 16 0.161, of 32 0.173. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.157
@@ -947,7 +947,7 @@ BENCHMARK_MAIN();
 // a step, and at most a fifth of the flat line.
 //
 // The way out is a thread that computes more than one result. With eight elements of A and eight
-// of B in its registers it can do 64 steps. This book does not take that step.
+// of B in its registers it can do 64 steps. This chapter does not go that far.
 //
 // ## Try it
 //
@@ -975,13 +975,13 @@ BENCHMARK_MAIN();
 //
 // σ from chapter 5 and the product from this one are all that a neural layer needs: y = σ(Wx +
 // b). But its x is a single vector, a matrix with one column. Then each element of W is used
-// once, the tile has nothing to share, and the intensity is ½. What is the best kernel then? And
+// once, a tile of W serves nobody twice, and the intensity is ½. What is the best kernel then? And
 // should σ be a kernel of its own? Chapter 7 builds the layer.
 
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <charconv>
 #include <cstring>
@@ -1024,8 +1024,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

@@ -27,9 +27,9 @@
 // ## What a layer is
 //
 // A layer turns `in` numbers into `out` numbers. Each output has a *weight* for every input. It
-// adds up the weighted inputs, adds a number of its own, the *bias*, and σ presses the sum between
-// 0 and 1. The weights of one output are a row of the matrix W, which so has `out` rows and `in`
-// columns. Frameworks keep it like that, and so do we, row after row.
+// adds up the weighted inputs, adds a number of its own, the *bias*, and σ squeezes the sum to
+// between 0 and 1. The weights of one output are a row of the matrix W, so W has `out` rows and
+// `in` columns. PyTorch stores it like that, row after row, and so do we.
 //
 // Training finds the weights. That is another subject. Here they are given.
 
@@ -75,8 +75,7 @@ __global__ void apply_sigmoid(size_t out, float* y)
         y[row] = sigmoid(y[row]);
 }
 
-// All launches of this chapter have the same parameters. Those for one vector take no notice of
-// the batch.
+// All launches of this chapter have the same parameters. Those for one vector ignore the batch.
 
 struct Shape {
     size_t batch, in, out;
@@ -115,9 +114,9 @@ void launch_fused(Shape s, const float* d_w, const float* d_b, const float* d_x,
 
 // ## One warp a row
 //
-// What is saved there are trips with `out` numbers. W has `in` times as many, and each of them is
-// needed once. So the time of a layer for one vector is the time to read W. The kernel reads it
-// in the slow way of chapter 4: neighbouring threads are a whole row apart.
+// Fusing saves trips for `out` numbers. W has `in` times as many, and each of them is needed once.
+// So the time of a layer for one vector is the time to read W. And the kernel reads it in the slow
+// way of chapter 4: neighbouring threads are a whole row apart.
 //
 // Now let a whole warp have the row. Its 32 lanes take 32 neighbouring weights, then the next 32:
 // coalesced. But at the end each lane has a sum of its own, of every 32nd product, and we want the
@@ -142,7 +141,7 @@ __device__ float warp_sum(float sum)
 {
     for (unsigned distance = 16; distance > 0; distance /= 2)
         sum += __shfl_down_sync(0xFFFFFFFF, sum, distance);
-    return sum;                            // that of the whole warp in lane 0 alone
+    return sum;                            // in lane 0 alone that of the whole warp
 }
 
 __global__ void layer_warp_a_row(size_t in, size_t out, const float* w, const float* b,
@@ -171,10 +170,10 @@ void launch_warp_a_row(Shape s, const float* d_w, const float* d_b, const float*
 // more bytes a thread. We do both. A row gets a block, and each thread reads `float4`s, several
 // before it uses the first. None depends on another, so they can be under way at the same time.
 //
-// Each needs a register to arrive in, and the compiler is sparing with them: the fewer a thread
+// Each needs four registers to arrive in, and the compiler is sparing with them: the fewer a thread
 // has, the more threads fit into an SM. Left alone, `nvcc` 13.0 gets by with 36 for `sm_90`, and
-// uses the first pack before it asks for the last. `__launch_bounds__` says that a block has at
-// most `threads` threads, and that an SM need hold only `512 / threads` of them. Now it takes 78.
+// uses the first `float4` before it asks for the last. `__launch_bounds__` says that a block has at
+// most `threads` threads, and that an SM need hold only `512 / threads` blocks. Now it takes 78.
 //
 // A load of a `float4` needs an address that is a multiple of 16 bytes, and a row of W begins at
 // one only if `in` is a multiple of 4. Otherwise the same kernel goes in single floats. So what is
@@ -232,8 +231,8 @@ void launch_block_a_row(Shape s, const float* d_w, const float* d_b, const float
 
 // ## A batch
 //
-// For one vector one cannot do better: W must be read, and it is read once. But each weight that
-// came all the way is used only once as well, and more vectors could use it too. So they are put
+// One vector alone cannot be faster: W must be read, and it is read once. But each weight makes
+// that long trip for a single multiplication, and could serve more vectors. So we put vectors
 // together, one a row, into a matrix X of `batch` rows. Row n of the result belongs to row n of X:
 //
 //     Y = σ(X Wᵀ + b)
@@ -251,8 +250,8 @@ void batch_cpu(Shape s, const float* w, const float* b, const float* x, float* y
 // Both tiles go along `in`, loaded row by row, coalesced. But then the lanes of a warp, which
 // differ in `threadIdx.x`, go *down* the tile of W, each in its own row. Shared memory is made of
 // 32 *banks*: float 0 is in bank 0, float 31 in bank 31, float 32 in bank 0 again. A bank hands out
-// one float at a time, so with rows of 32 all lanes would wait for each other. With one float more
-// a row, which nobody uses, one row further down is one bank further on.
+// one float at a time, so rows of 32 would make all lanes queue: a *bank conflict*. With one float
+// more a row, which nobody uses, one row further down is one bank further on.
 //
 // The last line adds the bias and applies σ, so there is no other kernel. And where the grid's y
 // ends, a block goes on with a loop, as in chapter 4.
@@ -325,7 +324,7 @@ void layer_gpu(Launch launch, Shape s, const float* w, const float* b, const flo
 // ## Do they agree?
 //
 // The kernels add the same products in different orders, and each is as right as the other. So all
-// are held against the layer in double precision. What may they be off?
+// are held against the layer in double precision. How far off may they be?
 //
 // - The sum z = Wx + b has `in` products and the bias. In whatever order it is added up, a product
 //   is rounded once itself and in at most `in` sums, each time by at most 2⁻²⁴ of what is there.
@@ -336,7 +335,7 @@ void layer_gpu(Launch launch, Shape s, const float* w, const float* b, const flo
 //   for `expf`, 1 for the rest.
 //
 // Where σ is near 0 or 1 it would hide a mistake in z. So the inputs are chosen for sums of
-// moderate size: x between ½ and 1½, the weights between ±1/√in, where frameworks begin as well,
+// moderate size: x between ½ and 1½, the weights between ±1/√in, where PyTorch begins as well,
 // and the biases between ±1. They look random, and are the same each time.
 
 float random_at(size_t i);                 // from 0 to 1, without 1
@@ -741,7 +740,7 @@ void gpu_ceiling(benchmark::State& state)
 // The library is cuBLAS, followed by one kernel for the bias and σ. cuBLAS counts in columns: what
 // is a matrix of `out` rows to us is one of `out` columns to it. So it is told that W is
 // transposed, and it makes Yᵀ = W Xᵀ, which in memory is our Y. It is held against our kernel
-// before it is timed. It may use another order of adding up; 10⁻⁴ is far more than that makes.
+// before it is timed. It may add in another order, which changes far less than 10⁻⁴.
 
 #if defined(__CUDACC__) && __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
@@ -806,8 +805,8 @@ void gpu_cublas(benchmark::State& state)
 }
 #endif
 
-// Seven shapes for one vector, six for a batch. The CPU has the batches that do not take it more
-// than a second.
+// Seven shapes for one vector, six for a batch. The CPU gets the two batches that take one thread a
+// quarter of a second or less.
 
 const auto one_vector = [](auto* row) {
     for (const int n : {512, 1024, 2048, 4096, 8192, 16384})
@@ -859,14 +858,14 @@ BENCHMARK_MAIN();
 //
 // One vector, `in` = `out` = 4096, on an H200. Three kernels take 573 µs and the fused one 569: two
 // launches are saved, and W is read as slowly as before, at 118 GB/s. One warp a row reads it at
-// 2980 GB/s, one block a row at 3620. cuBLAS and a kernel for the rest take 1.43 times as long,
-// PyTorch 1.42 times (1.29 in a CUDA graph). The L2 cache may still have a part of these 64 MiB
-// from the call before. Of 1 GiB, at 16384 × 16384, it has little. There one block a row reaches
-// 0.995 of the speed of reading alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times
-// (1.11).
+// 2980 GB/s, one block a row at 3620 in its best shape, 0.95 of reading alone (and at 2870 with 256
+// threads). cuBLAS and a kernel for the rest take 1.43 times as long, PyTorch 1.42 times (1.29 in a
+// CUDA graph). The L2 cache may still have a part of these 64 MiB from the call before. Of 1 GiB,
+// at 16384 × 16384, it has little. There one block a row reaches 0.995 of the speed of reading
+// alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times (1.11).
 //
-// For a batch of 64 vectors the tile kernel takes 295 µs, and 64 times the kernel for one vector
-// would take 1187. For a batch of 1024 it has 0.17 of the library's speed.
+// For a batch of 64 vectors the tile kernel takes 295 µs, where 64 launches for one vector would
+// take 1187. For a batch of 1024 it has 0.17 of the speed of cuBLAS.
 //
 // ## What a framework does
 //
@@ -899,7 +898,7 @@ BENCHMARK_MAIN();
 //    first of the two shapes has 301 inputs. What happens?
 //
 //    *Answer:* the kernel ends with `cudaErrorMisalignedAddress`: row 1 begins at byte 1204, which
-//    is no multiple of 16. Row 0 would be wrong as well: its 75 packs hold 300 inputs, and nobody
+//    is not a multiple of 16. Row 0 would be wrong too: its 75 packs hold 300 inputs, and nobody
 //    takes the last.
 //
 // 3. In `read_digits`, write `1 -` before `file.whole(values[pixel], …`, for white ink on black
@@ -909,15 +908,15 @@ BENCHMARK_MAIN();
 //
 // ## The question that is left
 //
-// For one vector the memory is the limit, and we are at it. For a batch the library is well ahead.
-// Each multiplication of our kernel waits for shared memory. A thread with more than one output
-// could use them more than once, and newer GPUs have units that multiply small matrices as a whole.
-// How does a product get to the library's speed?
+// For one vector the memory is the limit, and with a large W we are at it. For a batch the library
+// is well ahead. Our kernel loads anew from shared memory for each multiplication. A thread with
+// several outputs could use a load several times. And most GPUs since 2018 have *tensor cores*,
+// which multiply small matrices as a whole. How does a product get to the library's speed?
 
 // ## Plumbing
 //
-// What several chapters need and none is about, the same text wherever it stands, so that
-// each file can be copied on its own.
+// Helpers that several chapters need. Their text is the same in each, so that every file can be
+// copied on its own.
 
 #include <cerrno>
 #include <charconv>
@@ -962,8 +961,8 @@ int usage(const char* program, const char* arguments)
 }
 
 // Linux promises memory that it does not have and kills the program that uses it, so we
-// ask before we fill it. There is what is installed, or less where the program runs in a
-// control group (a container, say) that it or one of its parents limits.
+// ask before we fill it. The limit is the memory installed, or less where the program runs
+// in a control group (a container, say): it and each of its parents may set a lower one.
 
 void require_memory(double bytes)
 {

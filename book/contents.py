@@ -31,7 +31,7 @@ CHAPTERS = {
         "the sum of two vectors, by one thread and by a block",
         "{gpu_one_block@1024:time} for 1024 sums; one CPU thread {cpu_one_thread@1024:time}",
         (Table({"cpu_one_thread": "CPU, one thread", "gpu_one_thread": "GPU, one thread",
-                "gpu_copy_ceiling": "ceiling: a copy on the device"}, "gpu_copy_ceiling"),)),
+                "gpu_copy_ceiling": "GPU, a copy"}),)),
     "02_error_checking": Chapter(
         "Nothing complained, and nothing happened: how do I know that a launch worked?",
         "`CUDA_CHECK`, and a gallery of mistakes with what CUDA says to each",

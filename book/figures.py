@@ -123,7 +123,7 @@ def pictures_of(chapter):
         if not (ROOT / path).is_file():
             print(f"{path} is missing: `make plots` draws it", file=sys.stderr)
             continue
-        words = f"*{title}.*" + (f" {caption}" if caption and caption not in said else "")
+        words = "" if caption in said else caption
         said.add(caption)
         found[file[len(chapter) + 1:-len(".svg")]] = generated("picture", blocks(
             f"![{title}](../{path})", words, "" if current else OUT_OF_DATE))

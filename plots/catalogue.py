@@ -151,7 +151,7 @@ PICTURES = {
                 crossovers=each_with_each((CPU_ONE,), (ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP))),
         Picture("rate", "Vector add: bytes moved per second", "rate",
                 (CPU_ONE, ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP,
-                 Line("gpu_copy_ceiling", "ceiling: a copy", GREY, dashed=True)), VECTOR,
+                 Line("gpu_copy_ceiling", "a copy on the GPU", GREY, dashed=True)), VECTOR,
                 crossovers=each_with_each((CPU_ONE,), (ONE_THREAD, ONE_BLOCK, ONE_BLOCK_TRIP))),
     ),
     "02_error_checking": (
@@ -363,21 +363,25 @@ def title_of(picture, data):
     return picture.title + (" (CPU only)" if cpu_only else "")
 
 
+def listed(words, joint=" and "):
+    """a, b and c."""
+    return joint.join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
 def crossovers_in_words(picture, results):
-    """One sentence for each line of the GPU."""
-    sentences = []
+    """Where the lines of the GPU are faster. Lines of which the same is true share a sentence."""
     found = crossovers_of(picture, results)
+    same = {}                              # what is said -> of which lines
     for gpu in dict.fromkeys(gpu for _, gpu, _ in found):
-        against = {}                       # where -> what it is compared with
+        against = {}                       # where -> than which lines of the CPU
         for cpu, line, crossover in found:
             if line == gpu:
-                when = crossover.when(picture.x.in_words), " or " if crossover.wins == "never" else " and "
-                against.setdefault(when, []).append(filled_in(cpu.words, results.context))
-        parts = [f"than {joint.join(filter(None, [', '.join(cpus[:-1]), cpus[-1]]))} {when}"
-                 for (when, joint), cpus in against.items()]
-        words = filled_in(gpu.words, results.context)
-        sentences.append(f"{words[0].upper()}{words[1:]} is faster {', '.join(parts)}.")
-    return sentences
+                where = crossover.when(picture.x.in_words), " or " if crossover.wins == "never" else " and "
+                against.setdefault(where, []).append(filled_in(cpu.words, results.context))
+        said = ", and ".join(f"than {listed(cpus, joint)} {where}" for (where, joint), cpus in against.items())
+        same.setdefault(said, []).append(filled_in(gpu.words, results.context))
+    return [f"{(lines := listed(gpus))[0].upper()}{lines[1:]} {'are' if gpus[1:] else 'is'} faster {said}."
+            for said, gpus in same.items()]
 
 
 def left_out_in_words(picture, results):

@@ -357,11 +357,11 @@ def test_captions_say_the_crossovers(results):
     words = found["03_thread_hierarchy_rate.svg"]
     # 4e-6 + 3e-12 n crosses 1e-9 n near 4000, and lies below 4e-6 + 1e-10 n.
     assert ("The float4 kernel alone is faster than one CPU thread from about 4,000 elements on, "
-            "than 16 CPU threads at every size measured.") in words
+            "and than 16 CPU threads at every size measured.") in words
     assert ("The GPU with transfers from pageable memory is faster than one CPU thread or "
             "16 CPU threads at no size measured.") in words
     # 2e-5 + 2e-10 n crosses it at 25,000: at 28,000 by straight lines between 2¹³ and 2¹⁶.
-    assert "from about 28,000 elements on, than 16 CPU threads at no size measured." in words
+    assert "from about 28,000 elements on, and than 16 CPU threads at no size measured." in words
     assert found["03_thread_hierarchy_blocks.svg"] == ""
     assert all(current for *_, current in catalogue.pictures("h200", "01_vector_add", results))
     assert "All this data fits in the GPU's L2 cache." in catalogue.pictures(

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import CHAPTERS, DEVICE, NVCC, REPOSITORY, chapter_with, mutate, need, not_run, run
+from conftest import CHAPTERS, DEVICE, NVCC, QUICK, REPOSITORY, chapter_with, mutate, need, not_run, run
 
 README = REPOSITORY / "README.md"
 TROUBLESHOOTING = REPOSITORY / "TROUBLESHOOTING.md"
@@ -152,7 +152,7 @@ def test_an_answer_is_true(build_program, what):
     assert said in questions(chapter)[question - 1][1]
     if expected is None:
         pytest.skip("this answer is about the other device")
-    result = run([build_program(source, name=chapter.stem), *arguments])
+    result = run([build_program(source, name=chapter.stem, flags=QUICK), *arguments])
     assert re.match(expected, result.stdout + result.stderr), result.stdout + result.stderr
     assert (result.returncode == 0) == (expected == PASSES or expected.endswith(r"\nPASS\n"))
 

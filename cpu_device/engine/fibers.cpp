@@ -4,6 +4,7 @@
 // swapcontext, which serves for other processors, makes a system call for each.
 
 #include "fibers.h"
+#include "pages.h"
 #include "sanitizers.h"
 
 #include <sys/mman.h>
@@ -11,8 +12,6 @@
 
 namespace cpu_device {
 namespace {
-
-size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
 
 #ifdef CPU_DEVICE_ASAN
 thread_local Fiber* coming_from;

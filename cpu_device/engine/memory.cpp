@@ -6,6 +6,7 @@
 
 #include "memory.h"
 
+#include "pages.h"
 #include "sanitizers.h"
 
 #include <cstdlib>
@@ -25,10 +26,6 @@ constexpr size_t alignment = 256;          // what cudaMalloc promises
 constexpr size_t freed_buffers_kept = 64;
 
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
-size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
 
 // To close and open a large buffer costs a little for each page, so it is given large pages where
 // the system has them. It begins at the start of one.

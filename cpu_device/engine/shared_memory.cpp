@@ -4,6 +4,7 @@
 
 #include "shared_memory.h"
 
+#include "pages.h"
 #include "report.h"
 #include "sanitizers.h"
 
@@ -15,12 +16,8 @@
 namespace cpu_device {
 namespace {
 
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
-size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
-
 // As aligned as its size allows, so that it ends at the closed page.
-size_t alignment(size_t bytes)
+size_t alignment_of(size_t bytes)
 {
     size_t alignment = 16;
     while (alignment < 1024 && bytes % (2 * alignment) == 0)
@@ -36,13 +33,13 @@ char* map(size_t bytes)
     if (start == MAP_FAILED)
         die("no memory for %zu bytes of shared memory", bytes);
     mprotect(static_cast<char*>(start) + inside, page_bytes(), PROT_NONE);
-    return static_cast<char*>(start) + inside - round_up(bytes, alignment(bytes));
+    return static_cast<char*>(start) + inside - round_up(bytes, alignment_of(bytes));
 }
 
 void unmap(char* memory, size_t bytes)
 {
     const size_t inside = round_up(bytes, page_bytes());
-    char* const start = memory + round_up(bytes, alignment(bytes)) - inside;
+    char* const start = memory + round_up(bytes, alignment_of(bytes)) - inside;
     munmap(start, inside + page_bytes());
 }
 

@@ -24,7 +24,7 @@ ORDERS = [{}] if DEVICE == "gpu" else [
 
 @pytest.fixture(scope="module", params=COMPILERS)
 def behaviours(request, build_program):
-    return build_program(SOURCE, cxx=None if DEVICE == "gpu" else request.param)
+    return build_program(SOURCE, **{} if DEVICE == "gpu" else {"cxx": request.param, "flags": ("-g0",)})
 
 
 def same_lines(output, expected):

@@ -20,13 +20,13 @@ from table import ASAN, CHECK, CLOCK, COMPILER, DEVICE, LINT, MISTAKES, TSAN  # 
 
 HEAD = '''# Mistakes in the chapters, and who names them
 
-Each row is a mistake that beginners make, put into a chapter by an edit of a few words, and a run
-of it. Under *What you see* stands what a plain run on the CPU device shows: its verdict, the error
-of CUDA's with which it ends, or the words of the CPU device about the thread that went astray.
-The program's own check compares results and knows no lines; `CUDA_CHECK` names the line of the call
-that reports the error. The CPU device names kernel, block and thread, and what they use; for the
-line in the kernel run the same with `--asan`. `make test` makes every one of these mistakes but
-those of the clock, which need a GPU, and fails if one is not caught.
+Each row is a mistake that beginners make, put into a chapter by changing a few words, and then run.
+*What you see* is what a plain run on the CPU device prints: its verdict, the CUDA error that ends
+it, or what the CPU device says about the thread that went astray. The program's own check compares
+results and cannot name a line. `CUDA_CHECK` names the line of the call that reports the error. The
+CPU device names kernel, block and thread, and what they use; for the line in the kernel run the
+same with `--asan`. `make test` makes every one of these mistakes but those of the clock, which need
+a GPU, and fails if one is not caught.
 
 `python3 tests/mistakes/page.py` writes this page, from a run of them all.'''
 CLOCK_HEAD = '''
@@ -70,8 +70,9 @@ def switched(number):
         around = max((other for _, where, other, _ in those if where == inside and old in other), key=len)
         places.setdefault((inside, around), []).append((i, mutate(around, old, new)))
     for (inside, old), edits in places.items():
-        if old.rstrip().endswith(";"):              # statements
-            new = "{ " + "".join(f"if (mistake == {i}) {{ {new} }} else " for i, new in edits) + f"{{ {old} }} }}"
+        if old.rstrip().endswith(";"):              # statements, on lines of their own: the page shows them
+            choice = "".join(f"if (mistake == {i}) {{\n{new}\n}} else " for i, new in edits)
+            new = f"{{ {choice}{{\n{old}\n}} }}"
         else:                                       # an expression
             new = "(" + "".join(f"mistake == {i} ? {new} : " for i, new in edits) + old + ")"
         text = mutate(text, old, new, inside=inside)

@@ -17,6 +17,7 @@ make build, build-01 compile only; with DEVICE=gpu this needs nvcc and no GPU
 make bench, bench-01 check, then time; results go to plots/results/
 make plots           draw plots/pictures/ from plots/results/
 make book            weave the chapters' pages and notebooks from their .cu
+make mistakes        make the page about mistakes, from a run of them all
 make sanitize        look for memory faults, races and misuse; sanitize-01: in one
 make test            what continuous integration runs; ARGS="-k words" selects
 make info            what was found here, what was chosen, what to do about the rest
@@ -206,6 +207,11 @@ plots:
 .PHONY: book
 book:
 	@python=$$(sh make/setup python json) && "$$python" book/weave.py
+
+# tests/mistakes/README.md.
+.PHONY: mistakes
+mistakes:
+	@python=$$(sh make/setup python pytest) && "$$python" tests/mistakes/page.py
 
 # The CPU device has builds of its own for this.
 .PHONY: sanitize $(numbers:%=sanitize-%)

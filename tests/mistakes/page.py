@@ -28,7 +28,7 @@ CPU device names kernel, block and thread, and what they use; for the line in th
 same with `--asan`. `make test` makes every one of these mistakes but those of the clock, which need
 a GPU, and fails if one is not caught.
 
-`python3 tests/mistakes/page.py` writes this page, from a run of them all.'''
+`make mistakes` writes this page, from a run of them all.'''
 CLOCK_HEAD = '''
 ## The clock
 

@@ -159,9 +159,9 @@ void launch_rows_on_x(Shape s, const float* d_a, const float* d_b, float* d_c)
 // ## How fast could it be?
 //
 // A product needs 2·m·n·k operations (*FLOP*, floating-point operations): each of its m·n·k steps
-// multiplies once and adds once. If each matrix crosses the memory bus only once, that is 4·(m·k
-// + k·n + m·n) bytes. The quotient of the two is the *arithmetic intensity*, in FLOP per byte.
-// For N × N matrices it is 2N³ / 12N² = N / 6. The sum of two vectors has 1/12, whatever its
+// multiplies once and adds once. If each matrix crosses the memory bus only once, that is
+// 4·(m·k + k·n + m·n) bytes. The quotient of the two is the *arithmetic intensity*, in FLOP per
+// byte. For N × N matrices it is 2N³ / 12N² = N / 6. The sum of two vectors has 1/12, whatever its
 // length.
 //
 // A GPU has two ceilings, and both can be measured. The units of an H200 compute 63.0 TFLOP/s (59.8

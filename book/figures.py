@@ -165,6 +165,6 @@ def chapters_table(titles):
 # ---- the tests ----------------------------------------------------------------------------------
 
 def tests_came_to():
-    """The lines that the last whole runs of the tests came to, on each machine."""
-    lines = [printed(path) for path in sorted(reader.RESULTS.glob("*/tests.txt"))]
+    """The lines that the last whole runs of the tests came to, on each machine, without the modes' names."""
+    lines = [re.sub(r" \(.*?\)", "", printed(path)) for path in sorted(reader.RESULTS.glob("*/tests.txt"))]
     return "\n".join(["```", *lines, "```"]) if lines else ""

@@ -1,5 +1,7 @@
 """What each picture shows and what it says in words. Needs no matplotlib, so the book can ask."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
@@ -304,10 +306,11 @@ def bars_of(picture, results):
 
 
 def roof_of(picture, results):
-    """(bytes per second, FLOP per second): the fastest of the rows that are the two ceilings."""
-    slope = max(row.bytes / row.seconds for row in rows_of(picture.slope, results))
-    flat = max(row.flop / row.seconds for row in rows_of(picture.ceiling, results))
-    return slope, flat
+    """(bytes per second, FLOP per second): the fastest of the rows that are the two ceilings. None
+    where one of them was not timed."""
+    slope = [row.bytes / row.seconds for row in rows_of(picture.slope, results) if row.bytes]
+    flat = [row.flop / row.seconds for row in rows_of(picture.ceiling, results) if row.flop]
+    return (max(slope), max(flat)) if slope and flat else None
 
 
 def crossovers_of(picture, results):
@@ -442,7 +445,9 @@ def drawable(machine, chapter, results=reader.RESULTS, bad=None):
         else:
             data = timed
             current = timed is not None and reader.times_this_program(timed, chapter)
-        if data is not None and lines_of(picture, data):
+        if data is None or not lines_of(picture, data):
+            continue
+        if picture.y != "roofline" or roof_of(picture, data):
             found.append((picture, data, current))
     return found
 

@@ -1,6 +1,8 @@
 """Reads what `make bench` recorded, and keeps what is made of it. Standard library alone, so that
 the book can use it too."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -154,9 +156,8 @@ def summary(full, runs):
             raise ValueError(f"{full}: {key} is no number")
         return found
 
-    times = [time * SECONDS[run["time_unit"]]
-             for time, run in zip(numbers("real_time"), runs, strict=True)]
-    if min(times) <= 0:
+    times = [time * SECONDS[run["time_unit"]] for time, run in zip(numbers("real_time"), runs)]
+    if len(times) < len(runs) or min(times) <= 0:
         raise ValueError(f"{full}: a time that is not above zero")
     bytes_rates, items_rates = numbers("bytes_per_second"), numbers("items_per_second")
     counters = {key: statistics.median(numbers(key)) for key, value in runs[0].items()

@@ -97,6 +97,16 @@ def test_check_notices_an_edit_of_the_source(copy):
         "05_device_functions/README.md", "05_device_functions/device_functions.ipynb"]
 
 
+@each_chapter
+def test_no_wrapped_line_begins_like_an_item_of_a_list(chapter):
+    """Markdown would make one of it, in the middle of a sentence."""
+    item = re.compile(r" *([-+*]|\d+\.) ")
+    for kind, text in weave.pieces_of(chapter.read_text(encoding="utf-8")):
+        first, *others = text.splitlines()
+        if kind == "prose" and not item.match(first) and "```" not in text and not first.startswith("    "):
+            assert not [line for line in others if item.match(line)]
+
+
 def test_a_readme_without_its_marks(copy):
     (copy / "README.md").write_text("# Nothing\n")
     result = weave_in(copy)

@@ -12,10 +12,16 @@ MODES = {
 }[DEVICE]
 
 
+def sizes_of(chapter):
+    number = chapter.parent.name[:2]
+    assert number in SIZES, f"{chapter.parent.name}: tests/test_modes.py has no SIZES for it"
+    return SIZES[number]
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.parent.name)
 def test_a_chapter_passes(chapter, mode, build_program):
-    arguments = SIZES[chapter.parent.name[:2]]
+    arguments = sizes_of(chapter)
     if mode in ("--tsan", "--lint"):
         need("clang++")
     if mode == "plain":
@@ -34,6 +40,6 @@ def test_a_chapter_passes(chapter, mode, build_program):
 def test_a_chapter_passes_when_built_for_a_debugger(chapter, build_program):
     """Such a kernel has more registers a thread, and a block must still fit."""
     flags = ("-G", "-g") if DEVICE == "gpu" else ("-O0", "-g")
-    result = run([build_program(chapter, flags=flags), *SIZES[chapter.parent.name[:2]]], timeout=300)
+    result = run([build_program(chapter, flags=flags), *sizes_of(chapter)], timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == "PASS"

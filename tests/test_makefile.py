@@ -238,7 +238,7 @@ def test_driver_tool_without_an_answer(tree, script):
 def test_driver_tool_that_hangs(tree):
     tree.chapters(PASSES)
     tree.nvcc()
-    tree.tool("nvidia-smi", "#!/bin/sh\nsleep 1000\n")
+    tree.tool("nvidia-smi", "#!/bin/sh\ntrap '' TERM\nsleep 1000\nsleep 1000\n")
     result = tree.make("-n", "build", timeout=25)
     assert first_line(result) == (
         "device: cpu (nvidia-smi gave no answer in 10 s; nvcc 13.0 is here)")

@@ -2,10 +2,12 @@
 
 import json
 import math
+import os
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, not_run, run
@@ -399,6 +401,15 @@ def test_the_roofline_says_where_its_edge_is(matmul):
         "Up to about 15 FLOP a byte the memory is the limit, and beyond that the arithmetic.")
 
 
+@pytest.mark.parametrize("ceiling", ["gpu_read_ceiling", "gpu_fma_ceiling"])
+def test_no_roofline_without_its_ceilings(results, ceiling):
+    rows = [row for row in matmul_rows() if not row["name"].startswith(ceiling)]
+    assert len(rows) < len(matmul_rows())
+    save(results / "h200", "06_matmul", rows)
+    found = {name for name, *_ in catalogue.pictures("h200", "06_matmul", results)}
+    assert "06_matmul_rate.svg" in found and "06_matmul_roofline.svg" not in found
+
+
 def test_the_roofline_has_the_cubes_alone(matmul, results):
     (picture,) = [each for each in catalogue.PICTURES["06_matmul"] if each.y == "roofline"]
     for _, points in catalogue.lines_of(picture, reader.load("h200", "06_matmul", results)):
@@ -528,6 +539,12 @@ def test_without_a_screen(results, backend):
     pictures, result = draw(results, env={"MPLBACKEND": backend})
     assert result.returncode == 0, result.stderr
     assert names(pictures / "h200") == ALL_PICTURES
+
+
+def test_a_backend_that_is_unknown_is_no_missing_module():
+    result = run(["sh", "make/setup", "python", "matplotlib"], cwd=REPOSITORY, env={
+        "MPLBACKEND": "nonsense", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    assert result.returncode == 0 and result.stderr == ""
 
 
 def test_without_matplotlib(results, tmp_path):

@@ -15,6 +15,7 @@
 #include "cpu_device/language.h"
 #include "cpu_device/synchronization.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -27,22 +28,26 @@ namespace {
 // reason that language.h gives.
 Worker no_worker;
 
-// ThreadSanitizer knows threads by their fibers, so under it each CUDA thread has one of its own.
-// Two blocks that follow each other have none in common, and the assignment moves on: thread 5 of
-// one block is not the thread 5 of another, and a race between them is seen.
+// ThreadSanitizer tells 256 threads apart at a time; with more it forgets what the first did. So 99
+// threads of a block are all that it may see. The others pass for one of these, and a race between
+// just two that pass for the same is missed.
+constexpr unsigned identities = 99;
+
+// It knows threads by their fibers, so under it each CUDA thread has one of its own. Two blocks
+// that follow each other have none in common, and the assignment moves on, also after it has gone
+// round: thread 5 of one block is not the thread 5 of another, and a race between them is seen.
+unsigned fibers_of_a_block(const Worker& w) { return std::max(w.threads, identities); }
+
 unsigned own_fiber(const Worker& w, unsigned thread)
 {
-    constexpr unsigned step = 67;
-    return unsigned(w.block % 2 * max_threads + (thread + w.block / 2 * step) % w.threads);
+    const unsigned long long fibers = fibers_of_a_block(w), pair = w.block / 2;
+    const unsigned long long moved = pair * 67 + pair / fibers * 31;
+    return unsigned(w.block % 2 * max_threads + (thread + moved) % fibers);
 }
 
-// It tells 256 threads apart at a time; with more it forgets what the first did. So 99 threads of
-// a block are all that it may see. The others pass for one of these, and a race between just two
-// that pass for the same is missed.
 void identify(Worker& w, unsigned number)
 {
 #ifdef CPU_DEVICE_TSAN
-    constexpr unsigned identities = 99;
     const unsigned place = number % max_threads;
     const unsigned passes_for = number - place / identities * identities;
     w.fibers[number]->tsan_fiber = passes_for == number ? __tsan_create_fiber(0)
@@ -257,7 +262,7 @@ void begin_launch(Worker& w, Run& run)
     w.home.stack = nullptr;
     if (tsan)
         for (unsigned half = 0; half < max_fibers; half += max_threads)
-            for (unsigned i = 0; i < w.threads; ++i)
+            for (unsigned i = 0; i < fibers_of_a_block(w); ++i)
                 if (!w.fibers[half + i])
                     add_fiber(w, half + i);
 }

@@ -1,6 +1,6 @@
-// A block's memory ends where a closed page begins, so an index past the end faults. Under
-// AddressSanitizer it is a heap block with red zones. It is full of 0xFF when a block begins, for
-// on a GPU, too, nobody clears it.
+// A block's dynamic shared memory ends where a closed page begins, so an index past the end faults.
+// Under AddressSanitizer it is a heap block with red zones. It is full of 0xFF when a block begins,
+// for on a GPU, too, nobody clears it.
 
 #include "shared_memory.h"
 

@@ -15,3 +15,5 @@
 #include "cpu_device/synchronization.h"
 #include "cpu_device/typed_api.h"
 #include "cpu_device/vector_types.h"
+
+#include <ctime>                           // as CUDA's own: a kernel may call clock()

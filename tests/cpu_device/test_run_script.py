@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import (CHAPTERS, DEVICE, NVCC, REPOSITORY, environment, need, need_compiler,
-                      not_run, run)
+from conftest import (BUILD, CHAPTERS, DEVICE, NVCC, REPOSITORY, environment, need, need_compiler,
+                      not_run, run, write_source)
 
 if DEVICE != "cpu":
     pytest.skip("about the CPU device", allow_module_level=True)
@@ -657,6 +657,34 @@ def test_sanitizers(name, cxx, tmp_path):
 def test_sanitizers_are_quiet(mode, cxx, tmp_path):
     result = start(mode, f"--cxx={need_compiler(cxx)}", fault(tmp_path, SOUND, blocks=1))
     assert (result.returncode, result.stdout, build_output(result)) == (0, "", "")
+
+
+BLOCKS = """\
+#include <cstdlib>
+__global__ void add(int* sums, int m)
+{
+    if (threadIdx.x == 0)
+        sums[blockIdx.x % m] += 1;
+}
+int main(int, char** arguments)
+{
+    int* d;
+    cudaMalloc(&d, 4096 * sizeof(int));
+    cudaMemset(d, 0, 4096 * sizeof(int));
+    add<<<1000, std::atoi(arguments[1])>>>(d, std::atoi(arguments[2]));
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("threads, apart", [
+    (1, 1), (1, 2), (1, 10), (1, 198), (2, 4), (8, 16), (67, 2), (128, 256), (256, 512), (1024, 2), (1024, 512)])
+def test_a_race_of_blocks_that_are_apart(threads, apart):
+    """The first threads of blocks `apart` blocks apart add to the same sum."""
+    path = BUILD / "tests" / "race_of_blocks.cu"
+    write_source(path, BLOCKS)
+    result = start("--tsan", f"--cxx={need_compiler('clang++')}", path, str(threads), str(apart))
+    assert "WARNING: ThreadSanitizer: data race" in result.stderr and result.returncode != 0
 
 
 def test_a_leak_is_no_fault_unless_the_user_says_so(tmp_path):

@@ -10,6 +10,7 @@ typedef struct CUevent_st* cudaEvent_t;
 typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphExec_st* cudaGraphExec_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
+#define CUDART_CB
 typedef void (*cudaHostFn_t)(void* argument);
 typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void* argument);
 

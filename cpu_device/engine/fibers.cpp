@@ -8,7 +8,6 @@
 #include "sanitizers.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace cpu_device {
 namespace {

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <iterator>
 #include <sys/mman.h>
-#include <unistd.h>
 
 // Where the linker has put the variables that are __managed__, if there are any.
 extern "C" char __start_cpu_device_managed[] __attribute__((weak));

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace cpu_device {
 namespace {

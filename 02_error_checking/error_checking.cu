@@ -620,6 +620,7 @@ BENCHMARK_MAIN();
 #include <charconv>
 #include <fcntl.h>
 #include <fstream>
+#include <new>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -664,6 +665,10 @@ int usage(const char* program, const char* arguments)
 
 void require_memory(double bytes)
 {
+    std::set_new_handler([] {                             // for limits of other kinds (ulimit -v)
+        std::puts("FAIL: there is no host memory left");
+        std::exit(EXIT_FAILURE);
+    });
     double limit = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     std::ifstream groups("/proc/self/cgroup");            // lines of "number:controllers:/path"
     for (std::string line; std::getline(groups, line);) {

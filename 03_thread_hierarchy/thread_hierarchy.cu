@@ -215,7 +215,7 @@ bool who_runs_where(size_t n)
 {
     constexpr unsigned threads = 64;
     const unsigned blocks = (n + threads - 1) / threads;
-    std::vector<Place> places(n);
+    std::vector<Place> places(n, {no_sm, no_sm, no_sm, 0});
     Place* d_places;
     CUDA_CHECK(cudaMalloc(&d_places, n * sizeof(Place)));
     CUDA_CHECK(cudaMemset(d_places, 0xFF, n * sizeof(Place)));
@@ -321,9 +321,8 @@ __global__ void add_float4(size_t n, const float* a, const float* b, float* c)
 
 // ## Do they agree?
 //
-// To the last bit, as in chapter 1, and from the same inputs. Each kernel runs with each number
-// of threads a block that we time below (past 2²⁸ elements with one of them, or it would take
-// minutes).
+// To the last bit, as in chapter 1, and from the same inputs. Each kernel runs with several numbers
+// of threads a block (past 2²⁸ elements with one of them, or it would take minutes).
 
 float a_at(size_t i) { return (i % 1009 + 1) / 1009.0f; }
 float b_at(size_t i) { return (i % 997 + 1) / 997.0f; }
@@ -338,15 +337,15 @@ struct Variant {
 std::vector<Variant> variants(size_t n)
 {
     const size_t rounds = std::max<size_t>(1, (n + resident_threads() - 1) / resident_threads());
-    std::vector<unsigned> sweep = {32, 64, 128, 256, 512, 1024};
+    std::vector<unsigned> sweep = {32, 64, 128, 256, 512, 1024}, two = {96, 256};
     if (n > 1 << 28)
-        sweep = {256};
+        sweep = two = {256};
     return {{"one element a thread", add, 1, sweep},
-            {"a grid-stride loop", add_grid_stride, rounds, {256}},
-            {"four elements a thread", add_four, 4, {256}},
+            {"a grid-stride loop", add_grid_stride, rounds, two},
+            {"four elements a thread", add_four, 4, two},
             {"one float4 a thread", add_float4<1>, 4, sweep},
-            {"two float4 a thread", add_float4<2>, 8, {256}},
-            {"four float4 a thread", add_float4<4>, 16, {256}}};
+            {"two float4 a thread", add_float4<2>, 8, two},
+            {"four float4 a thread", add_float4<4>, 16, two}};
 }
 
 bool read_sizes(int argc, char** argv, std::initializer_list<size_t*> sizes);
@@ -401,7 +400,7 @@ bool check_sums(size_t n)
     return true;
 }
 
-bool check_multiply_add();
+bool check_multiply_add(float factor);
 
 int main(int argc, char** argv)
 {
@@ -414,7 +413,7 @@ int main(int argc, char** argv)
     require_memory(2.0 * n * sizeof(float));
 
     print_device(price);
-    if (!check_multiply_add())
+    if (!check_multiply_add(-1) || !check_multiply_add(1))
         return EXIT_FAILURE;
     if (n > 0 && !(who_runs_where(std::min<size_t>(n, 500)) && check_sums(n)))
         return EXIT_FAILURE;               // a grid of no blocks would be an error
@@ -788,8 +787,8 @@ BENCHMARK_MAIN();
 //    that and write `n` for the `rounds` of `add_grid_stride`?
 //
 //    *Answer:* `add` fails at element 32, the first that its one block of 32 threads does not
-//    reach. `add_grid_stride` passes. Its 256 threads come back until all is done, and are slow
-//    at it. The number of blocks decides whether `add` is right. For the loop it only decides
+//    reach. `add_grid_stride` passes. The threads of its one block come back until all is done, and
+//    are slow at it. The number of blocks decides whether `add` is right. For the loop it only decides
 //    how fast.
 //
 // ## What comes next
@@ -806,6 +805,7 @@ BENCHMARK_MAIN();
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <string>
 #include <unistd.h>
 
@@ -891,10 +891,10 @@ bool draw(const std::vector<Place>& places, unsigned threads_a_block)
     return true;
 }
 
-// `multiply_add` gets numbers with which every step is exact, -x + 1, so it must match the
-// CPU as well. The number of steps is odd, or each element would be what it was at first.
+// `multiply_add` gets numbers with which every step is exact, so it must match the CPU as well:
+// once -x + 1, which turns the sign over and over, and once x + 1, which counts the steps.
 
-bool check_multiply_add()
+bool check_multiply_add(float factor)
 {
     constexpr int threads = 1024, rounds = 3;
     std::vector<float> cpu(threads), gpu(threads);
@@ -903,15 +903,15 @@ bool check_multiply_add()
         gpu[i] = cpu[i] = (i + 1) / 4096.0f;
     CUDA_CHECK(cudaMalloc(&d_x, threads * sizeof(float)));
     CUDA_CHECK(cudaMemcpy(d_x, gpu.data(), threads * sizeof(float), cudaMemcpyHostToDevice));
-    multiply_add<<<threads / 256, 256>>>(rounds, -1, 1, d_x);
+    multiply_add<<<threads / 256, 256>>>(rounds, factor, 1, d_x);
     CUDA_CHECK(cudaGetLastError());
     CUDA_CHECK(cudaDeviceSynchronize());
     CUDA_CHECK(cudaMemcpy(gpu.data(), d_x, threads * sizeof(float), cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaFree(d_x));
     for (float& value : cpu)
         for (int step = 0; step < rounds * steps_a_round; ++step)
-            value = value * -1 + 1;
-    return agree("multiply, add", gpu, cpu, 0);
+            value = value * factor + 1;
+    return agree(factor > 0 ? "chain x + 1" : "chain -x + 1", gpu, cpu, 0);
 }
 
 void check_cuda(cudaError_t status, const char* call, const char* file, int line)
@@ -954,6 +954,10 @@ int usage(const char* program, const char* arguments)
 
 void require_memory(double bytes)
 {
+    std::set_new_handler([] {                             // for limits of other kinds (ulimit -v)
+        std::puts("FAIL: there is no host memory left");
+        std::exit(EXIT_FAILURE);
+    });
     double limit = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     std::ifstream groups("/proc/self/cgroup");            // lines of "number:controllers:/path"
     for (std::string line; std::getline(groups, line);) {

@@ -152,19 +152,26 @@ __host__ __device__ float sigmoid_second_form(float x)
 //
 // The price is paid at the other end. σ(-89) is 2.2 · 10⁻³⁹, and the first form says 0. Below
 // 1.2 · 10⁻³⁸, the smallest *normal* float, floats have fewer and fewer digits, and hardly any
-// program needs them. We accept 0 there. The program prints both forms:
+// program needs them. We accept 0 there. The program prints both forms, which must be the same but
+// for that:
 
-void print_forms()
+bool print_forms()
 {
     std::puts("     x   1/(1+e^-x)   e^x/(1+e^x)");
     for (const float x : {-89.0f, -88.0f, 0.0f, 88.0f, 89.0f}) {
-        std::printf("%6g %12.3g", x, sigmoid(x));
-        const float second = sigmoid_second_form(x);
+        const float first = sigmoid(x), second = sigmoid_second_form(x);
+        std::printf("%6g %12.3g", x, first);
         if (std::isnan(second))            // printf may show it as -nan: its sign means nothing
             std::puts("           NaN");
         else
             std::printf("%14.3g\n", second);
+        if (x < 89 ? !(std::fabs(second - first) <= FLT_EPSILON * first + FLT_MIN)
+                   : !std::isnan(second)) {
+            std::printf("FAIL: at %g the two forms are not what they should be\n", x);
+            return false;
+        }
     }
+    return true;
 }
 
 // ## Faster, and less exact
@@ -394,12 +401,13 @@ bool check(size_t n)
 
 int main(int argc, char** argv)
 {
-    size_t n = 1'000'003;
+    size_t n = 995'329;                    // 1944 blocks of 512, and one element more
     if (argc > 1 && !read_sizes(argc, argv, {&n}))
         return usage(argv[0], "[n]");
     require_memory((2.0 * sizeof(float) + 2.0 * sizeof(double)) * n);
 
-    print_forms();
+    if (!print_forms())
+        return EXIT_FAILURE;
     cudaDeviceProp device;
     CUDA_CHECK(cudaGetDeviceProperties(&device, 0));
     std::printf("sigmoid of a vector of %zu bytes, on %s\n", n * sizeof(float), device.name);
@@ -690,6 +698,7 @@ BENCHMARK_MAIN();
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <string>
 #include <unistd.h>
 
@@ -733,6 +742,10 @@ int usage(const char* program, const char* arguments)
 
 void require_memory(double bytes)
 {
+    std::set_new_handler([] {                             // for limits of other kinds (ulimit -v)
+        std::puts("FAIL: there is no host memory left");
+        std::exit(EXIT_FAILURE);
+    });
     double limit = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     std::ifstream groups("/proc/self/cgroup");            // lines of "number:controllers:/path"
     for (std::string line; std::getline(groups, line);) {
@@ -770,7 +783,7 @@ bool agree(const char* what, const std::vector<float>& gpu, const std::vector<do
         if (difference > 0)
             largest = std::max(largest, difference / tolerance[i]);
     }
-    std::printf("%-13s largest difference from double precision: %.3f of the allowed\n", what,
+    std::printf("%-13s largest difference from double precision: %.3g of the allowed\n", what,
                 largest);
     return true;
 }

@@ -54,11 +54,12 @@ def test_the_default_has_both_kinds_of_pack(program):
     shapes = [tuple(map(int, match.groups())) for match in
               (re.fullmatch(r"one vector: in (\d+), out (\d+)", line) for line in lines) if match]
     batches = [int(line.rpartition(" ")[2]) for line in lines if line.startswith("a batch of ")]
-    assert len(shapes) == len(batches) == 2
-    assert shapes[0][0] % 4 != 0 and shapes[1][0] % 4 == 0
-    assert shapes[1][0] > 4 * 128 * 8               # some packs are left after a whole round
+    assert len(shapes) == len(batches) == 3
+    assert [shape[0] % 4 for shape in shapes] == [1, 2, 0]
+    assert shapes[1][0] < 8 and shapes[1][1] < batches[1]
+    assert shapes[2][0] > 4 * 128 * 8               # some packs are left after a whole round
     assert all(size % 16 for size in (*shapes[0], batches[0]))
-    assert checked(lines) == 2 * (ONE_VECTOR + BATCH)
+    assert checked(lines) == 3 * (ONE_VECTOR + BATCH)
     assert lines[-1] == "PASS"
 
 
@@ -221,7 +222,7 @@ DAMAGED = {   # name: the text, the line that must be named (0: none), what is s
     "cut in a line of weights": (cut_after("layer 48"), LAYERS + 2, "numbers, not 65"),
     "cut in a line of pixels": (cut_after("images 450"), IMAGES + 1, "numbers, not 65"),
     "the end is missing": (DIGITS[:-4], LAST, "the file ends too early"),
-    "something after the end": (DIGITS + "0\n", LAST, "something stands after the end"),
+    "something after the end": (DIGITS + "0\n", LAST + 1, "something stands after the end"),
     "another file": (CHAPTER.read_text(encoding="utf-8"), 1, 'does not begin with "layers"'),
     "another first word": (edit("layers", "layer"), LAYERS, 'does not begin with "layers"'),
     "no such keyword": (edit("images", "image"), IMAGES, 'does not begin with "images"'),
@@ -275,7 +276,7 @@ def test_what_cannot_be_read_is_named(program, tmp_path):
     missing = tmp_path / "missing.txt"
     assert check_refused(run([program, "digits", missing]), missing) == "No such file or directory"
     assert check_refused(run([program, "digits", tmp_path]), tmp_path) == "Is a directory"
-    assert check_refused(run([program, "digits", "/dev/zero"]), "/dev/zero:1") == 'does not begin with "layers"'
+    assert check_refused(run([program, "digits", "/dev/zero"]), "/dev/zero") == "more than 4 MiB"
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the tool is the CPU device's")

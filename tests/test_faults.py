@@ -23,6 +23,15 @@ from test_makefile import (FAILS, PASSES, assert_old_results, chapter_with_rows,
                            google_benchmark, last_line, old_results, tree)  # noqa: F401
 
 
+# ---- no memory ----------------------------------------------------------------------------------
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="CUDA itself wants more addresses than that")
+def test_a_limit_of_memory_that_no_program_asks_about(build_program):
+    program = build_program(REPOSITORY / "03_thread_hierarchy" / "thread_hierarchy.cu")
+    result = run(["sh", "-c", 'ulimit -v 400000; exec "$0" 100000000', program])
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (1, "FAIL: there is no host memory left")
+
+
 # ---- no room on the disk ------------------------------------------------------------------------
 
 def test_bench_where_no_file_may_grow(google_benchmark, tree):  # noqa: F811

@@ -171,6 +171,10 @@ mistake("04", "rows: there are fewer than in one block", "dim3 grid_for(", "(y +
         "y / block.y", "7 150")
 mistake("04", "float4", "void launch_float4(", "(threads + 255) / 256", "threads / 256", "333 1001", "7 9")
 mistake("05", "one element a thread", LAUNCH_5, "(n + 255) / 256", "(n / 256 + !(n / 256))", "1000")
+mistake("04", "float4: one block is dropped, with fewer than four elements", "void launch_float4(", "(s.count() + 3) / 4",
+        "(s.count() + 3) / 4 - (s.count() % 4 != 0)", "", "515 1537")
+mistake("05", "float4: one block is dropped, with one element", "void launch_float4(", "(n + 511) / 512", "(n + 510) / 512",
+        "", "513")
 mistake("05", "float4: a quarter of the blocks", "void launch_float4(", "(n + 511) / 512", "(n + 2047) / 2048",
         "2000")
 mistake("06", "columns", GRID_6, "(x + block.x - 1) / block.x", "x / block.x", ODD_6)
@@ -230,6 +234,8 @@ mistake("03", "one element a thread", ADD_3, "i < n", "i + 1 < n", "1000", "1")
 mistake("03", "float4: the tail", QUADS_3, "tail < n", "tail + 1 < n", "1003", "1", "5")
 mistake("03", "a step of the chain", "__global__ void multiply_add(", "step < steps_a_round",
         "step + 1 < steps_a_round", "1")
+mistake("03", "two steps of the chain", "__global__ void multiply_add(", "step < steps_a_round",
+        "step + 2 < steps_a_round", "1")
 mistake("04", "columns on x", MATRIX_4, "col < cols", "col + 1 < cols", "3 1000", "1 1")
 mistake("04", "planes", TENSOR_4, "z < depth", "z + 1 < depth", "5 25 4")
 mistake("04", "float4", FLOAT4_4, "j < n; ++j", "j + 1 < n; ++j", "5 5", "1 1")
@@ -314,6 +320,8 @@ mistake("06", "rows on x: the next column", ON_X_6, STORE_6, STORE_6.replace("ro
 mistake("07", "the same x for every load", BLOCK_7, "v[k] = x_packs[i + k * threads];", "v[k] = x_packs[i];",
         LONG_ROW)
 mistake("07", "float4 for rows that it does not divide", "void launch_block_a_row(", "s.in % 4 == 0", "true", "1 67 1")
+mistake("07", "float4 for rows that begin at a multiple of 8 bytes", "void launch_block_a_row(", "s.in % 4 == 0",
+        "s.in % 2 == 0", "70 6 35")
 
 kind("A barrier is missing")
 mistake("06", "the first", TILE_6, "__syncthreads();                   // 1: both tiles are full", "", "33 20 40",
@@ -460,14 +468,17 @@ mistake("05", "the wrong sign", SIGMOID, FORMULA, "1 / (1 + expf(x))", "100003")
 mistake("05", "x is clamped, and a NaN is lost", SIGMOID, FORMULA, "1 / (1 + expf(-fminf(fmaxf(x, -100), 100)))",
         "1000", "100003")
 mistake("05", "cut off at 16", SIGMOID, FORMULA, "x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x))", "100003")
+mistake("05", "the second form", "__host__ __device__ float sigmoid_second_form(", "e / (1 + e)", "e / (2 + e)", "1")
 mistake("07", "forgotten", APPLY_7, "sigmoid(y[row])", "y[row]", CUBE, large=LARGE)
+mistake("07", "exp(x) / (1 + exp(x)), which overflows", SIGMOID, FORMULA, "expf(x) / (1 + expf(x))", CUBE, "3 2 7")
+mistake("07", "x is clamped at 10", SIGMOID, FORMULA, "1 / (1 + expf(-fminf(fmaxf(x, -10), 10)))", CUBE)
 
 kind("The tolerance is absolute")
 mistake("05", "one ulp of 1", "double allowed(",
         "(units_exp * (1 - y) + 0.5 + units_divide) * FLT_EPSILON * y + FLT_MIN",
         "0.5 * FLT_EPSILON + 0 * (units_exp + units_divide + y)", "100003")
-mistake("06", "a hundred thousandth", None, "0.5 * FLT_EPSILON * s.k * reference[i]", "1e-5", "64 64 4096")
-mistake("07", "one ulp of 1", "Reference layer_double(", "(s.in + 2) * 0x1p-24 * size / 4", "0 * size", "1 4108 31")
+mistake("06", "a hundred thousandth", None, "0.5 * FLT_EPSILON * reference[i]", "1e-5 / roundings", "64 64 4096")
+mistake("07", "one ulp of 1", "Reference layer_double(", "roundings * 0x1p-24 * size / 4", "0 * size", "1 4108 31")
 
 kind("More threads or blocks than there may be")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025")
@@ -495,6 +506,12 @@ kind("Rounded once on one side and twice on the other")
 mistake("06", "the GPU rounds twice", BY_6, "step(a[i / s.n * s.k + p], b[p * s.n + i % s.n], sum)",
         "__fadd_rn(__fmul_rn(a[i / s.n * s.k + p], b[p * s.n + i % s.n]), sum)", CUBE, ODD_6)
 mistake("06", "the CPU rounds once", None, "product(a, b) + sum", "fmaf(a, b, sum)", CUBE, ODD_6)
+
+kind("A block is taken to have 256 threads")
+mistake("03", "a grid-stride loop", STRIDE_3, "size_t(gridDim.x) * blockDim.x", "size_t(gridDim.x) * 256", "1000003")
+mistake("03", "four elements a thread", FOUR_3, "size_t(blockIdx.x) * blockDim.x * 4", "size_t(blockIdx.x) * 256 * 4",
+        "1000")
+mistake("03", "float4", QUADS_3, "size_t(blockIdx.x) * blockDim.x * quads", "size_t(blockIdx.x) * 256 * quads", "1000")
 
 kind("A warp is taken to have 16 threads")
 mistake("03", "who ran where", PLACES_3, "warpSize", "16", "500", "17")

@@ -788,8 +788,8 @@ BENCHMARK_MAIN();
 //
 //    *Answer:* `add` fails at element 32, the first that its one block of 32 threads does not
 //    reach. `add_grid_stride` passes. The threads of its one block come back until all is done, and
-//    are slow at it. The number of blocks decides whether `add` is right. For the loop it only decides
-//    how fast.
+//    are slow at it. The number of blocks decides whether `add` is right. For the loop it only
+//    decides how fast.
 //
 // ## What comes next
 //

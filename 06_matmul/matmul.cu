@@ -164,7 +164,7 @@ void launch_rows_on_x(Shape s, const float* d_a, const float* d_b, float* d_c)
 // byte. For N × N matrices it is 2N³ / 12N² = N / 6. The sum of two vectors has 1/12, whatever its
 // length.
 //
-// A GPU has two ceilings, and both can be measured. The units of an H200 compute 63.0 TFLOP/s (59.8
+// A GPU has two ceilings, and both can be measured. The units of an H200 compute 62.9 TFLOP/s (59.9
 // in chapter 3, with one sum a thread), and its memory delivers 4.54 TB/s, each in a kernel that
 // does nothing else. So a kernel of intensity I cannot compute faster than the smaller of
 //
@@ -366,8 +366,8 @@ struct Problem {
 //
 // Neither. `sum += a * b` is two operations, and a CPU rounds after each in a build like ours. A
 // GPU has an instruction that does both and rounds once, *FMA*, for fused multiply-add, and `nvcc`
-// uses it where it can. So the last digits differ. The largest error need not: on an H200 it is
-// 0.132 and 0.087 of what is allowed, on either side.
+// uses it where it can. So the last digits differ. The largest error need not: on an H200 the
+// first two problems use 0.20 and 0.23 of what is allowed, on either side.
 //
 // Both sides can do it either way. `fmaf` is the fused step by name, on the CPU as well.
 // `__fmul_rn` and `__fadd_rn` are a product and a sum that `nvcc` must not fuse.
@@ -930,17 +930,17 @@ BENCHMARK_MAIN();
 // "The GPU is so many times faster" depends on what it is compared with. At 1024 × 1024 × 1024 on
 // an H200 and its host the `matmul_tile<32>` kernel is
 //
-// - 21,486 times as fast as ijk on one CPU thread (4239 times at 512 × 512 × 512),
-// - 139 times as fast as ikj, the same loop in a better order, on all 16 threads,
-// - 9.0 times as fast as OpenBLAS on all threads.
+// - 21,205 times as fast as ijk on one CPU thread (4336 times at 512 × 512 × 512),
+// - 78 times as fast as ikj, the same loop in a better order, on all 32 threads,
+// - 6.9 times as fast as OpenBLAS on all threads.
 //
-// With the transfers these are 4395, 28 and 1.8 times. All six are true. Only OpenBLAS is what
-// somebody would use on the CPU, and of its two figures only the 1.8 counts the transfers. (On the
-// GPU one would use cuBLAS: 41 times as fast as OpenBLAS, without the transfers.)
+// With the transfers these are 4125, 15 and 1.3 times. All six are true. Only OpenBLAS is what
+// somebody would use on the CPU, and of its two figures only the 1.3 counts the transfers. (On the
+// GPU one would use cuBLAS: 31 times as fast as OpenBLAS, without the transfers.)
 //
 // On the GPU, in fractions of cuBLAS: at 2048 × 2048 × 2048 rows on x 0.010, columns on x 0.115,
-// tiles of 8 0.102, of 16 0.161, of 32 0.173. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.157
-// and 0.160. cuBLAS itself reaches 0.81 of the FMAs that the chip can do. (Tiles of 8 can lose to
+// tiles of 8 0.103, of 16 0.162, of 32 0.174. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.157
+// and 0.159. cuBLAS itself reaches 0.81 of the FMAs that the chip can do. (Tiles of 8 can lose to
 // no tile at all. What they load serves only 8 sums, and a block stops for it every eight steps.)
 //
 // The tile gains less than one might hope. It asks memory far less often, but L1 and L2 had kept

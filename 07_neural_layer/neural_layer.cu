@@ -865,14 +865,14 @@ BENCHMARK_MAIN();
 //
 // One vector, `in` = `out` = 4096, on an H200. Three kernels take 573 µs and the fused one 569: two
 // launches are saved, and W is read as slowly as before, at 118 GB/s. One warp a row reads it at
-// 2980 GB/s, one block a row at 3620 in its best shape, 0.95 of reading alone (and at 2870 with 256
-// threads). cuBLAS and a kernel for the rest take 1.43 times as long, PyTorch 1.42 times (1.29 in a
+// 2970 GB/s, one block a row at 3590 in its best shape, 0.95 of reading alone (and at 2860 with 256
+// threads). cuBLAS and a kernel for the rest take 1.42 times as long, PyTorch 1.43 times (1.29 in a
 // CUDA graph). The L2 cache may still have a part of these 64 MiB from the call before. Of 1 GiB,
-// at 16384 × 16384, it has little. There one block a row reaches 0.995 of the speed of reading
-// alone, cuBLAS takes 1.10 times as long and PyTorch 1.14 times (1.11).
+// at 16384 × 16384, it has little. There one block a row reaches 0.994 of the speed of reading
+// alone, cuBLAS takes 1.12 times as long and PyTorch 1.13 times (1.11).
 //
 // For a batch of 64 vectors the tile kernel takes 295 µs, where 64 launches for one vector would
-// take 1187. For a batch of 1024 it has 0.17 of the speed of cuBLAS.
+// take 1196. For a batch of 1024 it has 0.17 of the speed of cuBLAS.
 //
 // ## What a framework does
 //

@@ -71,8 +71,13 @@ define newline
 
 endef
 quote = '$(subst ','\'',$1)'
+
+# CUDA's own order is the fastest GPU first. With nvidia-smi's we know which one a program gets.
+override export CUDA_DEVICE_ORDER := PCI_BUS_ID
+visible := $(if $(filter-out undefined,$(origin CUDA_VISIBLE_DEVICES)),\
+    CUDA_VISIBLE_DEVICES=$(call quote,$(CUDA_VISIBLE_DEVICES)))
 $(eval $(subst |,$(newline),$(shell DEVICE=$(call quote,$(DEVICE)) ARCH=$(call quote,$(ARCH)) \
-    NVCC=$(call quote,$(NVCC)) MACHINE=$(call quote,$(MACHINE)) sh make/detect)))
+    NVCC=$(call quote,$(NVCC)) MACHINE=$(call quote,$(MACHINE)) $(visible) sh make/detect)))
 ifneq ($(problem),)
 $(error $(problem))
 endif

@@ -133,11 +133,16 @@ class Tree:
     def nvcc(self, release="13.0"):
         self.tool("nvcc", FAKE_NVCC.replace("RELEASE", release).replace("KNOWN", KNOWN[release]))
 
-    def gpus(self, *capabilities, name="NVIDIA H200"):
-        lines = "".join(f"GPU {i}: {name} (UUID: GPU-{i})\n" for i in range(len(capabilities)))
+    def gpus(self, *capabilities, name="NVIDIA H200", names=(), slices=()):
+        """An nvidia-smi that lists these, each with its slices, and knows -i NUMBER."""
+        names, caps = names or [name] * len(capabilities), " ".join(capabilities)
+        lines = "".join(f"GPU {i}: {each} (UUID: GPU-{i}a-b)\n" for i, each in enumerate(names))
+        lines += "".join(f"  MIG {size} Device  {i}: (UUID: MIG-{i}c-d)\n"
+                         for i, size in enumerate(slices))
         self.tool("nvidia-smi", f"""#!/bin/sh
 case $* in
-    --query-gpu=compute_cap*) printf '%s\\n' {' '.join(capabilities)} ;;
+    --query-gpu=compute_cap*" -i "*) set "$4" {caps}; shift $(($1 + 1)); echo "$1" ;;
+    --query-gpu=compute_cap*) printf '%s\\n' {caps} ;;
     --query-gpu=driver_version*) echo 580.1 ;;
     -L) printf '{lines}' ;;
     -q) printf 'Driver Version                 : 550.54\\nCUDA Version              : 12.4\\n' ;;
@@ -375,15 +380,63 @@ def test_help_and_clean_ask_nobody(tree, goals):
     assert ("make run-01" in result.stdout) == (goals != ["clean"])
 
 
-def test_hidden_gpus_are_shown(tree):
+@pytest.mark.parametrize("visible, folder, capability", [
+    (None, "rtx-a2000", "8.6 9.0"), ("0", "rtx-a2000", "8.6"), ("1", "h200", "9.0"),
+    ("1,0", "h200", "9.0"), ("GPU-1a", "h200", "9.0"), ("GPU-0a-b,1", "rtx-a2000", "8.6"),
+    (" 01", "h200", "9.0"),
+])
+@pytest.mark.parametrize("how", ["environment", "command line"])
+def test_gpu_is_the_first_that_programs_see(tree, visible, folder, capability, how):
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("8.6", "9.0", names=["NVIDIA RTX A2000", "NVIDIA H200"])
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    words = [f"{key}={value}" for key, value in env.items()] if how == "command line" else []
+    result = tree.make("info", *words, **({} if words else env))
+    assert f"compute capability {capability};" in first_line(result)
+    assert f" plots/results/{folder}/\n" in result.stdout
+    assert ("-arch=sm_" + capability.replace(".", "") in result.stdout) == (visible is not None)
+
+
+def test_gpu_that_is_sliced(tree):
+    """Below the GPU stand its slices. A program gets one of them, by its own name or the first."""
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("9.0", slices=["1g.18gb", "3g.71gb"])
+    for visible, size in ("0", "1g.18gb"), ("GPU-0a", "1g.18gb"), ("MIG-1c-d", "3g.71gb"):
+        result = tree.make("info", CUDA_VISIBLE_DEVICES=visible)
+        assert first_line(result).startswith(
+            f"device: gpu (NVIDIA H200 MIG {size}, compute capability 9.0; ")
+        assert f" plots/results/h200-mig-{size.replace('.', '-')}/\n" in result.stdout
+
+
+def test_programs_number_the_gpus_as_the_driver_tool_does(tree):
+    tree.chapters('#include <cstdio>\n#include <cstdlib>\nint main()'
+                  ' { std::puts(std::getenv("CUDA_DEVICE_ORDER")); std::puts("PASS"); }')
+    result = tree.make("run", CUDA_DEVICE_ORDER="FASTEST_FIRST")
+    assert "--- 01_a\nPCI_BUS_ID\nPASS\n" in result.stdout
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "99", "GPU-9", "MIG-", "NoDevFiles"])
+def test_hidden_gpus_are_shown(tree, visible):
     tree.chapters(PASSES)
     tree.nvcc()
     tree.gpus("9.0")
-    for value in ("", "-1", "99"):
-        assert f"CUDA_VISIBLE_DEVICES='{value}'" in first_line(
-            tree.make("run", CUDA_VISIBLE_DEVICES=value))
-        assert f"CUDA_VISIBLE_DEVICES='{value}': programs see" in tree.make(
-            "info", CUDA_VISIBLE_DEVICES=value).stdout
+    hidden = f"CUDA_VISIBLE_DEVICES='{visible}'"
+    assert first_line(tree.make("run", CUDA_VISIBLE_DEVICES=visible)) == (
+        f"device: cpu ({hidden} shows none of the GPUs; nvcc 13.0 is here)")
+    assert first_line(tree.make("build", "DEVICE=gpu", CUDA_VISIBLE_DEVICES=visible)).startswith(
+        f"device: gpu (DEVICE=gpu; {hidden} shows none of the GPUs; nvcc 13.0: sm_75 ")
+    info = tree.make("info", CUDA_VISIBLE_DEVICES=visible).stdout
+    assert f"{hidden}: programs see" in info
+    assert "Start nvidia-smi by itself" not in info
+
+
+def test_visible_gpus_are_shown(tree):
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("9.0")
+    assert "; CUDA_VISIBLE_DEVICES='0')" in first_line(tree.make("run", CUDA_VISIBLE_DEVICES="0"))
     assert "VISIBLE" not in tree.make("run").stdout
 
 

@@ -265,6 +265,7 @@ OWN_MESSAGES = {
     "no GPU driver found": "make/detect",
     "nvidia-smi gave no answer in … s": "make/detect",
     "nvidia-smi names no GPU": "make/detect",
+    "shows none of the GPUs": "make/detect",
     "no nvcc found": "make/detect",
     "write sm_90, say; nvcc … knows": "make/detect",
     "is older than CUDA 12, the oldest that the chapters are written for": "make/detect",

@@ -109,8 +109,13 @@ settings := $(NVCC) $(toolkit) $(flags) $(bench_flags) $(LDLIBS) $(BLAS)
 compile_program = $(NVCC) $(flags) $< -o $@
 compile_bench = $(NVCC) $(bench_flags) $< -o $@ -lbenchmark -lpthread $(LDLIBS)
 
-# What a benchmark of NVIDIA's libraries needs:
-$(bin)/06_matmul_bench $(bin)/07_neural_layer_bench: LDLIBS += -lcublas
+# Benchmarks that compare with NVIDIA's library:
+compare := $(bin)/06_matmul_bench $(bin)/07_neural_layer_bench
+$(compare): LDLIBS += -lcublas
+$(compare): | cublas
+.PHONY: cublas
+cublas: export FLAGS := $(LDLIBS) $(filter -I% -L%,$(CXXFLAGS))
+cublas: benchmark-library ; @sh make/setup $@
 
 else
 

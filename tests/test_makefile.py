@@ -897,6 +897,50 @@ def test_no_google_benchmark(tree):
     assert tree.make("run").returncode == 0
 
 
+@pytest.mark.parametrize("user", [1000, 0])
+def test_no_cublas(google_benchmark, tree, user):
+    """As in an installation of the toolkit's smaller packages. Only two chapters need it."""
+    tree.chapters(PASSES)
+    for chapter in "06_matmul", "07_neural_layer":
+        tree.write(f"{chapter}/{chapter[3:]}.cu", PASSES)
+    tree.nvcc()
+    script = (tree.bin / "nvcc").read_text()
+    tree.tool("nvcc", script.replace("#!/bin/sh", """#!/bin/sh
+case " $* " in
+    *" -lcublas "*) echo "ld: cannot find -lcublas" >&2; exit 1 ;;
+esac""", 1))
+    tree.gpus("9.0")
+    pose_as(tree, user)
+    for goal in "bench", "bench-06", "bench-07":
+        result = tree.make(goal, "MACHINE=box")
+        assert result.returncode != 0
+        assert "cuBLAS is missing. " in result.stderr
+        assert "apt-get install -y --no-install-recommends libcublas-dev-13-0\n" in result.stderr
+        if user:
+            assert "It is a part of the CUDA Toolkit" in result.stderr
+        else:                                   # the package was no remedy
+            assert "ld: cannot find -lcublas\ncuBLAS is installed, and nvcc does not build" in (
+                result.stderr)
+        assert not (tree.root / "bench.arguments").exists()
+    assert not any(line.startswith("-O3 -std") and "cublas" in line for line in tree.compiles())
+    assert tree.make("bench-01", "MACHINE=box").returncode == 0
+    assert tree.make("bench-06", "MACHINE=box", "DEVICE=cpu", "-n").returncode == 0
+
+
+def test_an_install_line_that_fails(google_benchmark, tree):
+    """NVIDIA's package, say, where NVIDIA's repository is not known."""
+    tree.write("06_matmul/matmul.cu", PASSES)
+    tree.nvcc()
+    pose_as(tree, 0)
+    script = (tree.bin / "nvcc").read_text()
+    tree.tool("nvcc", script.replace("#!/bin/sh", '#!/bin/sh\ncase "$*" in *-lcublas*) exit 1 ;; esac'))
+    tree.tool("apt-get", "#!/bin/sh\necho E: Unable to locate package >&2; exit 100\n")
+    result = tree.make("bench", "DEVICE=gpu")
+    assert result.returncode != 0
+    assert "cuBLAS is missing, and that line failed.\nIt is a part of the CUDA Toolkit" in (
+        result.stderr)
+
+
 # Benchmarks.
 
 ROWS = r"""

@@ -272,6 +272,7 @@ OWN_MESSAGES = {
     "not executable there (a disk mounted noexec?)": "make/run",
     "the results are not whole (no space left?)": "make/bench",
     "Google Benchmark is missing": "make/setup",
+    "cuBLAS is missing": "make/setup",
     "pip could not install what requirements.txt names. Is there a network?": "make/setup",
     "not checked, since clang++ is missing": "make/sanitize",
     "compute-sanitizer is missing": "make/sanitize",

@@ -139,20 +139,25 @@ $(error BLAS=$(BLAS): the library is openblas)
 endif
 
 # The programs. `run` and its like go on after a chapter that does not compile, and count it as
-# failed. A change of flags compiles anew: a file holds what they were.
+# failed. A change of flags compiles anew: a file holds what they were. So does a source that is
+# newer, or is not the one that lies beside the program as PROGRAM.cu: an old one that has been
+# restored. From that copy comes the hash beside results, whatever is edited meanwhile.
 
 programs := $(chapters:%=$(bin)/%)
 benches := $(chapters:%=$(bin)/%_bench)
 go_on := $(if $(filter run bench sanitize,$(MAKECMDGOALS)),-)
 
+restored = $(if $(wildcard $2),$(shell cmp -s $1 $2.cu || echo compiler))
+made_of = $(call source,$1) $(call restored,$(call source,$1),$2)
+
 .SECONDEXPANSION:
 
-$(programs): $(bin)/%: $$(call source,$$*) $(bin)/flags $(parts)
-	@rm -f $@
+$(programs): $(bin)/%: $$(call made_of,$$*,$$@) $(bin)/flags $(parts)
+	@rm -f $@ $@.cu && cp $< $@.cu
 	$(go_on)$(compile_program)
 
-$(benches): $(bin)/%_bench: $$(call source,$$*) $(bin)/flags $(parts) | benchmark-library
-	@rm -f $@
+$(benches): $(bin)/%_bench: $$(call made_of,$$*,$$@) $(bin)/flags $(parts) | benchmark-library
+	@rm -f $@ $@.cu && cp $< $@.cu
 	$(go_on)$(compile_bench)
 
 $(bin)/flags: export settings := $(settings)

@@ -489,6 +489,17 @@ def test_other_flags_compile_anew_and_the_same_do_not(tree):
     assert compiled.read_text().count("01_a/a.cu") == 5
 
 
+def test_old_source_that_is_restored_compiles_anew(tree):
+    tree.chapters(FAILS)
+    assert tree.make("run").returncode != 0
+    os.utime(tree.write("01_a/a.cu", PASSES), (1, 1))
+    assert tree.make("run").returncode == 0
+    (tree.root / "build/cpu/01_a.cu").unlink()      # as of a program that is older than this rule
+    for times in 3, 3:
+        tree.make("run")
+        assert (tree.root / "compiled").read_text().count("01_a/a.cu") == times
+
+
 def test_new_chapter_needs_no_edit(tree):
     tree.chapters(PASSES)
     tree.write("08_tensor_cores/tensor_cores.cu", PASSES)
@@ -847,7 +858,7 @@ def test_openblas_for_the_chapter_that_has_a_row_for_it(tree):
     tree.nvcc()
     for device in ("gpu", "cpu"):
         lines = tree.make("-n", "bench", f"DEVICE={device}", "BLAS=openblas").stdout.splitlines()
-        (bench,) = [line for line in lines if "matmul.cu" in line and "_bench" in line]
+        (bench,) = [line for line in lines if "matmul.cu" in line and "-o " in line and "_bench" in line]
         assert "-DOPENBLAS" in bench and "-lopenblas" in bench
         assert sum("openblas" in line.lower() for line in lines) == 1
     lines = tree.make("-n", "bench", "DEVICE=gpu").stdout
@@ -1130,6 +1141,22 @@ def test_fingerprint_of_a_gpu(google_benchmark, tree):
     assert "--benchmark_filter=." in arguments
     assert not any("min_time" in argument for argument in arguments)
     assert (tree.root / "plots/results/h200/01_a.json").read_text() == "}\n"
+
+
+def test_hash_is_of_what_was_compiled(google_benchmark, tree):
+    """The source is edited between the compiler and the results: here by the program itself."""
+    edits = ROWS.replace("MORE", "").replace(
+        "int main() {", "int main() { std::system(\"echo 'int edited;' >>01_a/a.cu\");")
+    tree.chapters("#include <cstdlib>\n" + edits)
+    before = source_hash(tree.root / "01_a/a.cu", "--timed")
+    result = tree.make("bench", "MACHINE=box", timeout=120)
+    assert result.returncode == 0, result.stderr
+    context = json.loads(tree.results("01_a.json").read_text())["context"]
+    assert context["source_sha256"] == before
+    before = source_hash(tree.root / "01_a/a.cu")
+    assert tree.make("run", "MACHINE=box", "RECORD=1").returncode == 0
+    assert tree.results("01_a.txt.sha256").read_text().strip() == before
+    assert source_hash(tree.root / "01_a/a.cu") != before
 
 
 # What is kept of a run.

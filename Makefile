@@ -8,7 +8,8 @@ space := $(subst ,, )
 source = $1/$(subst $(space),_,$(wordlist 2,99,$(subst _, ,$1))).cu
 folders := $(sort $(patsubst %/,%,$(wildcard [0-9][0-9]_*/)))
 chapters := $(strip $(foreach name,$(folders),$(if $(wildcard $(call source,$(name))),$(name))))
-numbers := $(foreach chapter,$(chapters),$(firstword $(subst _, ,$(chapter))))
+number = $(firstword $(subst _, ,$1))
+numbers := $(foreach chapter,$(chapters),$(call number,$(chapter)))
 
 define help
 make run             build and run every chapter, and count what passed
@@ -58,6 +59,11 @@ ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
 ifeq ($(chapters),)
 $(error There are no chapters here; make works from the folder of the Makefile)
 endif
+twice := $(strip $(foreach chapter,$(chapters),\
+    $(if $(word 2,$(filter $(call number,$(chapter)),$(numbers))),$(chapter))))
+ifneq ($(twice),)
+$(error $(twice): two chapters with one number)
+endif
 record := $(filter-out 0,$(RECORD))
 ifneq ($(and $(ARGS),$(filter-out run-% test,$(MAKECMDGOALS))),)
 $(error ARGS are for one program, as in: make run-01 ARGS="$(ARGS)")
@@ -85,6 +91,11 @@ $(info device: $(DEVICE) ($(why)))
 ifneq ($(notice),)
 $(info warning: $(notice))
 endif
+
+# A chapter whose .cu has another name would be missed by nobody.
+say = $(if $(filter %-$(call number,$1),$(MAKECMDGOALS)),$(error $2),$(info warning: $2))
+$(foreach folder,$(filter-out $(chapters),$(folders)),\
+    $(call say,$(folder),$(folder) is no chapter: there is no $(call source,$(folder))))
 
 ifeq ($(origin CXX),default)
 CXX :=

@@ -51,6 +51,9 @@ clean:
 ifneq ($(words $(BUILD)),1)
 $(error BUILD=$(BUILD): the name of this folder must be one word, without spaces)
 endif
+ifneq ($(filter ~%,$(BUILD)),)
+$(error BUILD=$(BUILD): ~ is not expanded here; write the whole name of the folder)
+endif
 
 # For all other targets we ask what this machine has: once, and first of all.
 

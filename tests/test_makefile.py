@@ -659,6 +659,15 @@ def test_build_must_be_one_word(tree, build):
         "01_a", "cpu_device", "home", "make", "plots"]
 
 
+def test_build_in_a_home_that_is_not_expanded(tree):
+    """A shell leaves ~ alone in quotes, and some do so behind the = as well."""
+    tree.chapters(PASSES)
+    for goal in "run", "clean":
+        result = tree.make(goal, "BUILD=~/x")
+        assert result.returncode != 0
+        assert "BUILD=~/x: ~ is not expanded here" in result.stderr
+
+
 def test_tree_is_left_as_it_was(tree, tmp_path):
     tree.chapters(PASSES)
     (tree.root / "cpu_device" / "run").write_text(STAND_IN.replace('echo "$source" >>compiled', ""))
@@ -1052,6 +1061,28 @@ def test_filter_prints_and_keeps_nothing(google_benchmark, tree):
     assert_old_results(tree)
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("words, complaint", [
+    ("one_thread(", "Could not compile benchmark re: "), ("nothing", "Failed to match any "),
+])
+def test_filter_that_matches_nothing(google_benchmark, tree, device, words, complaint):
+    """The library ends with exit code 0, whether it finds none or cannot read the filter."""
+    chapter_with_rows(tree)
+    gxx = need("g++")
+    tree.tool("nvcc", f"""#!/bin/sh
+case $* in
+    --version) echo "release 13.0," ;;
+    --list-gpu-arch) echo compute_90 ;;
+    *-DB*) {gxx} -DBENCHMARKS -x c++ 01_a/a.cu -o build/gpu/01_a_bench -lbenchmark ;;
+    *) {gxx} -x c++ 01_a/a.cu -o build/gpu/01_a ;;
+esac
+""")
+    result = tree.make("bench-01", f"DEVICE={device}", f"FILTER={words}", timeout=120)
+    assert result.returncode != 0
+    assert f"01_a: no row matches FILTER={words}\n" in result.stderr
+    assert complaint in result.stderr
+
+
 def test_nothing_is_timed_that_does_not_pass(google_benchmark, tree):
     chapter_with_rows(tree)
     old_results(tree)
@@ -1355,6 +1386,18 @@ def test_info_without_a_gpu(tree):
     assert re.search(r"^nvcc +missing-nvcc does not run$", result.stdout, re.M)
     assert "To build for a GPU: the CUDA Toolkit, 12 or 13" in result.stdout
     assert re.search(r"^device +cpu$", result.stdout, re.M)
+
+
+@pytest.mark.parametrize("device, variable", [("cpu", "CXX"), ("gpu", "CCBIN")])
+def test_info_without_the_compiler(google_benchmark, tree, device, variable):
+    """What only a compiler can find is not called missing."""
+    tree.chapters(PASSES)
+    tree.nvcc()
+    result = tree.make("info", f"DEVICE={device}", f"{variable}=no-compiler")
+    assert result.returncode == 0 and not result.stderr
+    assert re.search(r"^compiler +no-compiler is missing$", result.stdout, re.M)
+    assert re.search(r"^benchmark +not looked for, since the compiler is", result.stdout, re.M)
+    assert "Google Benchmark is here" in tree.make("info", f"DEVICE={device}").stdout
 
 
 def test_info_with_a_gpu(tree):

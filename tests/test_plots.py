@@ -617,6 +617,19 @@ def test_peers_are_drawn_beside_the_chapters_rows(results):
     assert f"{100 * share:.1f} %" in found
 
 
+def test_peers_from_another_gpu_are_left_out_and_named(results):
+    torch = curve("gpu_torch_add<calls>", [(2**28,)], lambda n: 4e-6 + 3.5e-12 * n, 12)
+    path = save(results / "h200", "03_thread_hierarchy", torch, ".torch", gpu="Tesla T4")
+    pictures, result = draw(results)
+    assert result.returncode == 1
+    assert (f"{path}: from Tesla T4, but the chapter's results are from NVIDIA H200; left out"
+            in result.stderr)
+    assert names(pictures / "h200") == ALL_PICTURES
+    assert "torch.add" not in texts(pictures / "h200" / "03_thread_hierarchy_ladder.svg")
+    with pytest.raises(reader.BadResults, match="from Tesla T4"):
+        reader.load("h200", "03_thread_hierarchy", results)
+
+
 def test_a_foreign_file_is_named(results):
     (results / "h200" / "notes.json").write_text("{}")
     pictures, result = draw(results)

@@ -781,7 +781,8 @@ cuda = types.SimpleNamespace(
     is_available=lambda: os.environ.get("FAKE_GPU") != "none", Event=Event, CUDAGraph=CUDAGraph,
     graph=graph, synchronize=lambda: None, empty_cache=lambda: None,
     get_device_properties=lambda index: types.SimpleNamespace(
-        name="NVIDIA H200", L2_cache_size=62914560))
+        name="NVIDIA H200" if os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else "Tesla T4",
+        L2_cache_size=62914560))
 '''
 
 

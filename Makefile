@@ -8,7 +8,8 @@ space := $(subst ,, )
 source = $1/$(subst $(space),_,$(wordlist 2,99,$(subst _, ,$1))).cu
 folders := $(sort $(patsubst %/,%,$(wildcard [0-9][0-9]_*/)))
 chapters := $(strip $(foreach name,$(folders),$(if $(wildcard $(call source,$(name))),$(name))))
-numbers := $(foreach chapter,$(chapters),$(firstword $(subst _, ,$(chapter))))
+number = $(firstword $(subst _, ,$1))
+numbers := $(foreach chapter,$(chapters),$(call number,$(chapter)))
 
 define help
 make run             build and run every chapter, and count what passed
@@ -50,6 +51,9 @@ clean:
 ifneq ($(words $(BUILD)),1)
 $(error BUILD=$(BUILD): the name of this folder must be one word, without spaces)
 endif
+ifneq ($(filter ~%,$(BUILD)),)
+$(error BUILD=$(BUILD): ~ is not expanded here; write the whole name of the folder)
+endif
 
 # For all other targets we ask what this machine has: once, and first of all.
 
@@ -57,6 +61,11 @@ ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
 
 ifeq ($(chapters),)
 $(error There are no chapters here; make works from the folder of the Makefile)
+endif
+twice := $(strip $(foreach chapter,$(chapters),\
+    $(if $(word 2,$(filter $(call number,$(chapter)),$(numbers))),$(chapter))))
+ifneq ($(twice),)
+$(error $(twice): two chapters with one number)
 endif
 record := $(filter-out 0,$(RECORD))
 ifneq ($(and $(ARGS),$(filter-out run-% test,$(MAKECMDGOALS))),)
@@ -71,8 +80,13 @@ define newline
 
 endef
 quote = '$(subst ','\'',$1)'
+
+# CUDA's own order is the fastest GPU first. With nvidia-smi's we know which one a program gets.
+override export CUDA_DEVICE_ORDER := PCI_BUS_ID
+visible := $(if $(filter-out undefined,$(origin CUDA_VISIBLE_DEVICES)),\
+    CUDA_VISIBLE_DEVICES=$(call quote,$(CUDA_VISIBLE_DEVICES)))
 $(eval $(subst |,$(newline),$(shell DEVICE=$(call quote,$(DEVICE)) ARCH=$(call quote,$(ARCH)) \
-    NVCC=$(call quote,$(NVCC)) MACHINE=$(call quote,$(MACHINE)) sh make/detect)))
+    NVCC=$(call quote,$(NVCC)) MACHINE=$(call quote,$(MACHINE)) $(visible) sh make/detect)))
 ifneq ($(problem),)
 $(error $(problem))
 endif
@@ -80,6 +94,11 @@ $(info device: $(DEVICE) ($(why)))
 ifneq ($(notice),)
 $(info warning: $(notice))
 endif
+
+# A chapter whose .cu has another name would be missed by nobody.
+say = $(if $(filter %-$(call number,$1),$(MAKECMDGOALS)),$(error $2),$(info warning: $2))
+$(foreach folder,$(filter-out $(chapters),$(folders)),\
+    $(call say,$(folder),$(folder) is no chapter: there is no $(call source,$(folder))))
 
 ifeq ($(origin CXX),default)
 CXX :=
@@ -104,8 +123,13 @@ settings := $(NVCC) $(toolkit) $(flags) $(bench_flags) $(LDLIBS) $(BLAS)
 compile_program = $(NVCC) $(flags) $< -o $@
 compile_bench = $(NVCC) $(bench_flags) $< -o $@ -lbenchmark -lpthread $(LDLIBS)
 
-# What a benchmark of NVIDIA's libraries needs:
-$(bin)/06_matmul_bench $(bin)/07_neural_layer_bench: LDLIBS += -lcublas
+# Benchmarks that compare with NVIDIA's library:
+compare := $(bin)/06_matmul_bench $(bin)/07_neural_layer_bench
+$(compare): LDLIBS += -lcublas
+$(compare): | cublas
+.PHONY: cublas
+cublas: export FLAGS := $(LDLIBS) $(filter -I% -L%,$(CXXFLAGS))
+cublas: benchmark-library ; @sh make/setup $@
 
 else
 
@@ -129,20 +153,25 @@ $(error BLAS=$(BLAS): the library is openblas)
 endif
 
 # The programs. `run` and its like go on after a chapter that does not compile, and count it as
-# failed. A change of flags compiles anew: a file holds what they were.
+# failed. A change of flags compiles anew: a file holds what they were. So does a source that is
+# newer, or is not the one that lies beside the program as PROGRAM.cu: an old one that has been
+# restored. From that copy comes the hash beside results, whatever is edited meanwhile.
 
 programs := $(chapters:%=$(bin)/%)
 benches := $(chapters:%=$(bin)/%_bench)
 go_on := $(if $(filter run bench sanitize,$(MAKECMDGOALS)),-)
 
+restored = $(if $(wildcard $2),$(shell cmp -s $1 $2.cu || echo compiler))
+made_of = $(call source,$1) $(call restored,$(call source,$1),$2)
+
 .SECONDEXPANSION:
 
-$(programs): $(bin)/%: $$(call source,$$*) $(bin)/flags $(parts)
-	@rm -f $@
+$(programs): $(bin)/%: $$(call made_of,$$*,$$@) $(bin)/flags $(parts)
+	@rm -f $@ $@.cu && cp $< $@.cu
 	$(go_on)$(compile_program)
 
-$(benches): $(bin)/%_bench: $$(call source,$$*) $(bin)/flags $(parts) | benchmark-library
-	@rm -f $@
+$(benches): $(bin)/%_bench: $$(call made_of,$$*,$$@) $(bin)/flags $(parts) | benchmark-library
+	@rm -f $@ $@.cu && cp $< $@.cu
 	$(go_on)$(compile_bench)
 
 $(bin)/flags: export settings := $(settings)

@@ -50,9 +50,16 @@ files, build, and run. After a change run the changed cell again, and then those
 in the chapter's README.md."""
 
 
+# The first cell goes to a folder of its own. Where it has not been run, {name}.cu may be the chapter.
 BUILD = """
-!rm -f {name}; cat part_*.cu >{name}.cu
-if arch:
+from glob import glob
+
+ready = "arch" in globals() and len(glob("part_*.cu")) == {count}
+if ready:
+    !rm -f {name}; cat part_*.cu >{name}.cu
+if not ready:
+    print("Not built: run the cells above first, all of them, from the top.")
+elif arch:
     !nvcc -arch={arch} {name}.cu -o {name} && echo "built for {arch}"
 elif cpu_device:
     !"{cpu_device}" --build -o {name} {name}.cu && echo "built for the CPU device"
@@ -61,6 +68,8 @@ else:
 """
 
 RUN = """
+import os
+
 if os.path.exists("{name}"):
     !./{name}{arguments}
 else:
@@ -68,7 +77,9 @@ else:
 """
 
 BENCH = """
-if arch:
+if not globals().get("ready"):
+    print("Not timed: run the cells above first, all of them, from the top.")
+elif arch:
     if not os.path.exists("/usr/include/benchmark/benchmark.h"):
         !apt-get -qq update && apt-get -qq install -y libbenchmark-dev
     !nvcc -O3 -std=c++17 -arch={arch} -DBENCHMARKS -Xcompiler -fopenmp {name}.cu \\
@@ -111,7 +122,7 @@ def of_chapter(chapter, pieces, data_files, repository, is_folded):
     flush()
 
     cells.append(cell("markdown", "## Build and run"))
-    cells.append(cell("code", filled(BUILD, name)))
+    cells.append(cell("code", filled(BUILD, name, count=str(number))))
     cells.append(cell("code", filled(RUN, name, arguments="")))
     for data in data_files:
         cells.append(cell("code", f"%%writefile {data.name}\n" + data.read_text(encoding="utf-8"),

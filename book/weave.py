@@ -236,6 +236,9 @@ def woven(language=None):
     strangers = sorted(set(titles) - set(CHAPTERS))
     if strangers:
         raise Wrong(f"book/contents.py says nothing of {', '.join(strangers)}")
+    languages = [folder.name for folder in (ROOT / "book" / "translations").glob("*")]
+    if language and language not in languages:
+        raise Wrong(f"--language {language}: there is no folder book/translations/{language}")
     files, suffix = {}, f".{language}" if language else ""
     for chapter in titles:
         pieces = whole(chapter, language)

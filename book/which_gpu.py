@@ -12,7 +12,8 @@ def ask(what):
     """What nvidia-smi says of the first GPU, or nothing."""
     command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        answer = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
+                                timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.partition("\n")[0].strip()
@@ -26,6 +27,7 @@ os.chdir(scratch.name)
 nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 if nvcc:
     os.environ["PATH"] += os.pathsep + os.path.dirname(nvcc)
+os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # of several GPUs programs take nvidia-smi's first
 gpu, capability = ask("name"), ask("compute_cap")
 arch = "native"                             # for a driver that does not know that question
 if re.fullmatch(r"\d+\.\d", capability):

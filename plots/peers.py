@@ -10,6 +10,7 @@ import argparse
 import datetime
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,7 @@ def main(arguments=None):
             return 1
     if not chapters:
         return 0                # PyTorch has no part in these chapters
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"      # as make numbers the GPUs
     try:
         import torch
     except (ImportError, OSError) as error:

@@ -178,8 +178,16 @@ def load(machine, chapter, results=RESULTS, bad=None):
     The context is the chapter's. PyTorch's own stands in it under "torch". A file that cannot be
     used is an error, or, given a list `bad`, left out and added to it.
     """
-    own, peers = (read_or_note(results_file(machine, name, results), bad)
-                  for name in (chapter, f"{chapter}.torch"))
+    own = read_or_note(results_file(machine, chapter, results), bad)
+
+    def read_peers(path):
+        peers = read(path)
+        if own and peers.context.get("gpu") != own.context.get("gpu"):
+            raise BadResults(f"{path}: from {peers.context.get('gpu')}, but the chapter's results "
+                             f"are from {own.context.get('gpu')}")
+        return peers
+
+    peers = read_or_note(results_file(machine, f"{chapter}.torch", results), bad, read_peers)
     if own is None:
         return None
     if peers is None:

@@ -361,6 +361,7 @@ def arguments():
 
 def main():
     options = arguments()
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"      # as make numbers the GPUs
     sweeps = Sweeps(options)
     unknown = [name for name in sweeps.chapters if name not in SHAPES]
     if unknown or not sweeps.chapters:

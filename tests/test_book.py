@@ -477,6 +477,23 @@ def test_a_notebook_alone_and_without_a_gpu(execute, tmp_path):
         "Not timed: there is no GPU here."]
 
 
+@pytest.mark.parametrize("left_out", [
+    ("%%writefile", "#@title"), "%%writefile", "%%writefile part_03"], ids=[
+    "all but the last", "after a restart", "a part"])
+def test_a_notebook_of_which_some_cells_are_not_run(left_out, execute, tmp_path):
+    """It says which come first, and touches nothing: its folder holds the chapter itself."""
+    command(execute.fake / "nvidia-smi", NO_DRIVER)
+    document = json.loads(notebook_path(CHAPTERS[0]).read_text(encoding="utf-8"))
+    document["cells"] = [cell for cell in document["cells"]
+                         if not "".join(cell["source"]).startswith(left_out)]
+    (tmp_path / "some.ipynb").write_text(json.dumps(document), encoding="utf-8")
+    printed = [text for source, text in execute(tmp_path / "some.ipynb", tmp_path / "alone")
+               if not source.startswith(("%%writefile", "#@title"))]
+    assert printed == ["Not built: run the cells above first, all of them, from the top.\n",
+                       "There is no program to run: the cell that builds it built none.\n",
+                       "Not timed: run the cells above first, all of them, from the top.\n"]
+
+
 NVIDIA_SMI = """case $1 in
     *=name) echo 'Tesla T4' ;;
     *=compute_cap) echo 7.5 ;;
@@ -488,7 +505,7 @@ while [ $# -gt 0 ]; do
     [ "$1" != -o ] || program=$2
     shift
 done
-printf '#!/bin/sh\\necho "this is %s"\\n' "$program" >"$program" && chmod +x "$program\""""
+printf '#!/bin/sh\\necho "this is %s, $CUDA_DEVICE_ORDER"\\n' "$program" >"$program" && chmod +x "$program\""""
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS[-1:], ids=lambda path: path.parent.name)
@@ -510,13 +527,14 @@ def test_a_notebook_on_a_t4(chapter, execute, tmp_path):
         assert log.read_text().splitlines() == ["-qq update", "-qq install -y libbenchmark-dev"]
     else:
         assert not log.exists()
-    assert f"this is {name}_bench" in cells[-1][1]
+    assert f"this is {name}_bench, PCI_BUS_ID" in cells[-1][1]
 
 
 @pytest.mark.parametrize("gpu, nvcc, words", [
     (NVIDIA_SMI, True, "Tesla T4: the cells below build for it with nvcc -arch=sm_75."),
     ("echo 'Tesla K80'; [ $1 != --query-gpu=compute_cap ]", True,
      "Tesla K80: the cells below build for it with nvcc -arch=native."),
+    ("printf 'Tesla\\351\\n'", True, "Tesla\ufffd: the cells below build for it"),
     (NVIDIA_SMI, False, "Tesla T4, but no nvcc."),
     (NO_DRIVER, True, "There is no GPU here. In Colab: Runtime → Change runtime type"),
     (None, False, "There is no GPU here. In Colab: Runtime → Change runtime type")])
@@ -601,6 +619,14 @@ def test_another_language(copy):
     assert page.count("*(not translated since it changed: ") == len(paragraphs) - 2
     assert "not translated" not in (copy / chapter / "README.md").read_text(encoding="utf-8")
     assert (copy / chapter / f"{CHAPTERS[0].stem}.ko.ipynb").is_file()
+
+
+def test_a_language_that_is_none(copy):
+    before = files_of(copy)
+    result = weave_in(copy, "--language", "zz")
+    assert result.returncode == 1
+    assert "weave.py: --language zz: there is no folder book/translations/zz" in result.stderr
+    assert files_of(copy) == before
 
 
 # ---- links --------------------------------------------------------------------------------------

@@ -133,11 +133,16 @@ class Tree:
     def nvcc(self, release="13.0"):
         self.tool("nvcc", FAKE_NVCC.replace("RELEASE", release).replace("KNOWN", KNOWN[release]))
 
-    def gpus(self, *capabilities, name="NVIDIA H200"):
-        lines = "".join(f"GPU {i}: {name} (UUID: GPU-{i})\n" for i in range(len(capabilities)))
+    def gpus(self, *capabilities, name="NVIDIA H200", names=(), slices=()):
+        """An nvidia-smi that lists these, each with its slices, and knows -i NUMBER."""
+        names, caps = names or [name] * len(capabilities), " ".join(capabilities)
+        lines = "".join(f"GPU {i}: {each} (UUID: GPU-{i}a-b)\n" for i, each in enumerate(names))
+        lines += "".join(f"  MIG {size} Device  {i}: (UUID: MIG-{i}c-d)\n"
+                         for i, size in enumerate(slices))
         self.tool("nvidia-smi", f"""#!/bin/sh
 case $* in
-    --query-gpu=compute_cap*) printf '%s\\n' {' '.join(capabilities)} ;;
+    --query-gpu=compute_cap*" -i "*) set "$4" {caps}; shift $(($1 + 1)); echo "$1" ;;
+    --query-gpu=compute_cap*) printf '%s\\n' {caps} ;;
     --query-gpu=driver_version*) echo 580.1 ;;
     -L) printf '{lines}' ;;
     -q) printf 'Driver Version                 : 550.54\\nCUDA Version              : 12.4\\n' ;;
@@ -375,15 +380,63 @@ def test_help_and_clean_ask_nobody(tree, goals):
     assert ("make run-01" in result.stdout) == (goals != ["clean"])
 
 
-def test_hidden_gpus_are_shown(tree):
+@pytest.mark.parametrize("visible, folder, capability", [
+    (None, "rtx-a2000", "8.6 9.0"), ("0", "rtx-a2000", "8.6"), ("1", "h200", "9.0"),
+    ("1,0", "h200", "9.0"), ("GPU-1a", "h200", "9.0"), ("GPU-0a-b,1", "rtx-a2000", "8.6"),
+    (" 01", "h200", "9.0"),
+])
+@pytest.mark.parametrize("how", ["environment", "command line"])
+def test_gpu_is_the_first_that_programs_see(tree, visible, folder, capability, how):
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("8.6", "9.0", names=["NVIDIA RTX A2000", "NVIDIA H200"])
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    words = [f"{key}={value}" for key, value in env.items()] if how == "command line" else []
+    result = tree.make("info", *words, **({} if words else env))
+    assert f"compute capability {capability};" in first_line(result)
+    assert f" plots/results/{folder}/\n" in result.stdout
+    assert ("-arch=sm_" + capability.replace(".", "") in result.stdout) == (visible is not None)
+
+
+def test_gpu_that_is_sliced(tree):
+    """Below the GPU stand its slices. A program gets one of them, by its own name or the first."""
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("9.0", slices=["1g.18gb", "3g.71gb"])
+    for visible, size in ("0", "1g.18gb"), ("GPU-0a", "1g.18gb"), ("MIG-1c-d", "3g.71gb"):
+        result = tree.make("info", CUDA_VISIBLE_DEVICES=visible)
+        assert first_line(result).startswith(
+            f"device: gpu (NVIDIA H200 MIG {size}, compute capability 9.0; ")
+        assert f" plots/results/h200-mig-{size.replace('.', '-')}/\n" in result.stdout
+
+
+def test_programs_number_the_gpus_as_the_driver_tool_does(tree):
+    tree.chapters('#include <cstdio>\n#include <cstdlib>\nint main()'
+                  ' { std::puts(std::getenv("CUDA_DEVICE_ORDER")); std::puts("PASS"); }')
+    result = tree.make("run", CUDA_DEVICE_ORDER="FASTEST_FIRST")
+    assert "--- 01_a\nPCI_BUS_ID\nPASS\n" in result.stdout
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "99", "GPU-9", "MIG-", "NoDevFiles"])
+def test_hidden_gpus_are_shown(tree, visible):
     tree.chapters(PASSES)
     tree.nvcc()
     tree.gpus("9.0")
-    for value in ("", "-1", "99"):
-        assert f"CUDA_VISIBLE_DEVICES='{value}'" in first_line(
-            tree.make("run", CUDA_VISIBLE_DEVICES=value))
-        assert f"CUDA_VISIBLE_DEVICES='{value}': programs see" in tree.make(
-            "info", CUDA_VISIBLE_DEVICES=value).stdout
+    hidden = f"CUDA_VISIBLE_DEVICES='{visible}'"
+    assert first_line(tree.make("run", CUDA_VISIBLE_DEVICES=visible)) == (
+        f"device: cpu ({hidden} shows none of the GPUs; nvcc 13.0 is here)")
+    assert first_line(tree.make("build", "DEVICE=gpu", CUDA_VISIBLE_DEVICES=visible)).startswith(
+        f"device: gpu (DEVICE=gpu; {hidden} shows none of the GPUs; nvcc 13.0: sm_75 ")
+    info = tree.make("info", CUDA_VISIBLE_DEVICES=visible).stdout
+    assert f"{hidden}: programs see" in info
+    assert "Start nvidia-smi by itself" not in info
+
+
+def test_visible_gpus_are_shown(tree):
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("9.0")
+    assert "; CUDA_VISIBLE_DEVICES='0')" in first_line(tree.make("run", CUDA_VISIBLE_DEVICES="0"))
     assert "VISIBLE" not in tree.make("run").stdout
 
 
@@ -436,12 +489,48 @@ def test_other_flags_compile_anew_and_the_same_do_not(tree):
     assert compiled.read_text().count("01_a/a.cu") == 5
 
 
+def test_old_source_that_is_restored_compiles_anew(tree):
+    tree.chapters(FAILS)
+    assert tree.make("run").returncode != 0
+    os.utime(tree.write("01_a/a.cu", PASSES), (1, 1))
+    assert tree.make("run").returncode == 0
+    (tree.root / "build/cpu/01_a.cu").unlink()      # as of a program that is older than this rule
+    for times in 3, 3:
+        tree.make("run")
+        assert (tree.root / "compiled").read_text().count("01_a/a.cu") == times
+
+
 def test_new_chapter_needs_no_edit(tree):
     tree.chapters(PASSES)
     tree.write("08_tensor_cores/tensor_cores.cu", PASSES)
-    tree.write("09_empty/notes.md", "no program yet")
     assert last_line(tree.make("run")) == "2 passed, 0 failed, 0 skipped"
     assert tree.make("run-08").returncode == 0
+
+
+def test_numbered_folder_without_its_program_is_named(tree):
+    tree.chapters(PASSES)
+    tree.write("08_tensor_cores/tensors.cu", PASSES)
+    result = tree.make("run")
+    assert last_line(result) == "1 passed, 0 failed, 0 skipped"
+    warning = "warning: 08_tensor_cores is no chapter: there is no 08_tensor_cores/tensor_cores.cu"
+    assert warning in result.stdout.splitlines()
+    for goal in "run-08", "bench-08", "build-08", "sanitize-08":
+        result = tree.make(goal)
+        assert result.returncode != 0
+        assert warning.removeprefix("warning: ") in result.stderr
+
+
+def test_two_chapters_with_one_number_are_named(tree):
+    tree.chapters(PASSES, PASSES)
+    tree.write("02_copy/copy.cu", PASSES)
+    for goal in "run", "run-02":
+        result = tree.make(goal)
+        assert result.returncode != 0
+        assert "02_b 02_copy: two chapters with one number" in result.stderr
+    assert not (tree.root / "compiled").exists()
+    (tree.root / "02_copy/copy.cu").unlink()
+    assert last_line(tree.make("run")) == "2 passed, 0 failed, 0 skipped"
+    assert "02_copy is no chapter" in tree.make("run-02").stderr
 
 
 # Running.
@@ -568,6 +657,15 @@ def test_build_must_be_one_word(tree, build):
         assert f"BUILD={build}: " in result.stderr
     assert sorted(path.name for path in tree.root.iterdir() if path.is_dir()) == [
         "01_a", "cpu_device", "home", "make", "plots"]
+
+
+def test_build_in_a_home_that_is_not_expanded(tree):
+    """A shell leaves ~ alone in quotes, and some do so behind the = as well."""
+    tree.chapters(PASSES)
+    for goal in "run", "clean":
+        result = tree.make(goal, "BUILD=~/x")
+        assert result.returncode != 0
+        assert "BUILD=~/x: ~ is not expanded here" in result.stderr
 
 
 def test_tree_is_left_as_it_was(tree, tmp_path):
@@ -794,7 +892,7 @@ def test_openblas_for_the_chapter_that_has_a_row_for_it(tree):
     tree.nvcc()
     for device in ("gpu", "cpu"):
         lines = tree.make("-n", "bench", f"DEVICE={device}", "BLAS=openblas").stdout.splitlines()
-        (bench,) = [line for line in lines if "matmul.cu" in line and "_bench" in line]
+        (bench,) = [line for line in lines if "matmul.cu" in line and re.search("-o .*_bench", line)]
         assert "-DOPENBLAS" in bench and "-lopenblas" in bench
         assert sum("openblas" in line.lower() for line in lines) == 1
     lines = tree.make("-n", "bench", "DEVICE=gpu").stdout
@@ -842,6 +940,50 @@ def test_no_google_benchmark(tree):
     assert "    sudo apt-get install -y --no-install-recommends libbenchmark-dev\n" in result.stderr
     assert "From source: git clone " in result.stderr
     assert tree.make("run").returncode == 0
+
+
+@pytest.mark.parametrize("user", [1000, 0])
+def test_no_cublas(google_benchmark, tree, user):
+    """As in an installation of the toolkit's smaller packages. Only two chapters need it."""
+    tree.chapters(PASSES)
+    for chapter in "06_matmul", "07_neural_layer":
+        tree.write(f"{chapter}/{chapter[3:]}.cu", PASSES)
+    tree.nvcc()
+    script = (tree.bin / "nvcc").read_text()
+    tree.tool("nvcc", script.replace("#!/bin/sh", """#!/bin/sh
+case " $* " in
+    *" -lcublas "*) echo "ld: cannot find -lcublas" >&2; exit 1 ;;
+esac""", 1))
+    tree.gpus("9.0")
+    pose_as(tree, user)
+    for goal in "bench", "bench-06", "bench-07":
+        result = tree.make(goal, "MACHINE=box")
+        assert result.returncode != 0
+        assert "cuBLAS is missing. " in result.stderr
+        assert "apt-get install -y --no-install-recommends libcublas-dev-13-0\n" in result.stderr
+        if user:
+            assert "It is a part of the CUDA Toolkit" in result.stderr
+        else:                                   # the package was no remedy
+            assert "ld: cannot find -lcublas\ncuBLAS is installed, and nvcc does not build" in (
+                result.stderr)
+        assert not (tree.root / "bench.arguments").exists()
+    assert not any(line.startswith("-O3 -std") and "cublas" in line for line in tree.compiles())
+    assert tree.make("bench-01", "MACHINE=box").returncode == 0
+    assert tree.make("bench-06", "MACHINE=box", "DEVICE=cpu", "-n").returncode == 0
+
+
+def test_an_install_line_that_fails(google_benchmark, tree):
+    """NVIDIA's package, say, where NVIDIA's repository is not known."""
+    tree.write("06_matmul/matmul.cu", PASSES)
+    tree.nvcc()
+    pose_as(tree, 0)
+    script = (tree.bin / "nvcc").read_text()
+    tree.tool("nvcc", script.replace("#!/bin/sh", '#!/bin/sh\ncase "$*" in *-lcublas*) exit 1 ;; esac'))
+    tree.tool("apt-get", "#!/bin/sh\necho E: Unable to locate package >&2; exit 100\n")
+    result = tree.make("bench", "DEVICE=gpu")
+    assert result.returncode != 0
+    assert "cuBLAS is missing, and that line failed.\nIt is a part of the CUDA Toolkit" in (
+        result.stderr)
 
 
 # Benchmarks.
@@ -917,6 +1059,28 @@ def test_filter_prints_and_keeps_nothing(google_benchmark, tree):
     assert result.returncode != 0
     assert "no row begins with cpu_ and matches FILTER=gpu_kernel" in result.stderr
     assert_old_results(tree)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("words, complaint", [
+    ("one_thread(", "Could not compile benchmark re: "), ("nothing", "Failed to match any "),
+])
+def test_filter_that_matches_nothing(google_benchmark, tree, device, words, complaint):
+    """The library ends with exit code 0, whether it finds none or cannot read the filter."""
+    chapter_with_rows(tree)
+    gxx = need("g++")
+    tree.tool("nvcc", f"""#!/bin/sh
+case $* in
+    --version) echo "release 13.0," ;;
+    --list-gpu-arch) echo compute_90 ;;
+    *-DB*) {gxx} -DBENCHMARKS -x c++ 01_a/a.cu -o build/gpu/01_a_bench -lbenchmark ;;
+    *) {gxx} -x c++ 01_a/a.cu -o build/gpu/01_a ;;
+esac
+""")
+    result = tree.make("bench-01", f"DEVICE={device}", f"FILTER={words}", timeout=120)
+    assert result.returncode != 0
+    assert f"01_a: no row matches FILTER={words}\n" in result.stderr
+    assert complaint in result.stderr
 
 
 def test_nothing_is_timed_that_does_not_pass(google_benchmark, tree):
@@ -1033,6 +1197,22 @@ def test_fingerprint_of_a_gpu(google_benchmark, tree):
     assert "--benchmark_filter=." in arguments
     assert not any("min_time" in argument for argument in arguments)
     assert (tree.root / "plots/results/h200/01_a.json").read_text() == "}\n"
+
+
+def test_hash_is_of_what_was_compiled(google_benchmark, tree):
+    """The source is edited between the compiler and the results: here by the program itself."""
+    edits = ROWS.replace("MORE", "").replace(
+        "int main() {", "int main() { std::system(\"echo 'int edited;' >>01_a/a.cu\");")
+    tree.chapters("#include <cstdlib>\n" + edits)
+    before = source_hash(tree.root / "01_a/a.cu", "--timed")
+    result = tree.make("bench", "MACHINE=box", timeout=120)
+    assert result.returncode == 0, result.stderr
+    context = json.loads(tree.results("01_a.json").read_text())["context"]
+    assert context["source_sha256"] == before
+    before = source_hash(tree.root / "01_a/a.cu")
+    assert tree.make("run", "MACHINE=box", "RECORD=1").returncode == 0
+    assert tree.results("01_a.txt.sha256").read_text().strip() == before
+    assert source_hash(tree.root / "01_a/a.cu") != before
 
 
 # What is kept of a run.
@@ -1206,6 +1386,18 @@ def test_info_without_a_gpu(tree):
     assert re.search(r"^nvcc +missing-nvcc does not run$", result.stdout, re.M)
     assert "To build for a GPU: the CUDA Toolkit, 12 or 13" in result.stdout
     assert re.search(r"^device +cpu$", result.stdout, re.M)
+
+
+@pytest.mark.parametrize("device, variable", [("cpu", "CXX"), ("gpu", "CCBIN")])
+def test_info_without_the_compiler(google_benchmark, tree, device, variable):
+    """What only a compiler can find is not called missing."""
+    tree.chapters(PASSES)
+    tree.nvcc()
+    result = tree.make("info", f"DEVICE={device}", f"{variable}=no-compiler")
+    assert result.returncode == 0 and not result.stderr
+    assert re.search(r"^compiler +no-compiler is missing$", result.stdout, re.M)
+    assert re.search(r"^benchmark +not looked for, since the compiler is", result.stdout, re.M)
+    assert "Google Benchmark is here" in tree.make("info", f"DEVICE={device}").stdout
 
 
 def test_info_with_a_gpu(tree):

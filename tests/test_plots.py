@@ -617,6 +617,19 @@ def test_peers_are_drawn_beside_the_chapters_rows(results):
     assert f"{100 * share:.1f} %" in found
 
 
+def test_peers_from_another_gpu_are_left_out_and_named(results):
+    torch = curve("gpu_torch_add<calls>", [(2**28,)], lambda n: 4e-6 + 3.5e-12 * n, 12)
+    path = save(results / "h200", "03_thread_hierarchy", torch, ".torch", gpu="Tesla T4")
+    pictures, result = draw(results)
+    assert result.returncode == 1
+    assert (f"{path}: from Tesla T4, but the chapter's results are from NVIDIA H200; left out"
+            in result.stderr)
+    assert names(pictures / "h200") == ALL_PICTURES
+    assert "torch.add" not in texts(pictures / "h200" / "03_thread_hierarchy_ladder.svg")
+    with pytest.raises(reader.BadResults, match="from Tesla T4"):
+        reader.load("h200", "03_thread_hierarchy", results)
+
+
 def test_a_foreign_file_is_named(results):
     (results / "h200" / "notes.json").write_text("{}")
     pictures, result = draw(results)
@@ -768,7 +781,8 @@ cuda = types.SimpleNamespace(
     is_available=lambda: os.environ.get("FAKE_GPU") != "none", Event=Event, CUDAGraph=CUDAGraph,
     graph=graph, synchronize=lambda: None, empty_cache=lambda: None,
     get_device_properties=lambda index: types.SimpleNamespace(
-        name="NVIDIA H200", L2_cache_size=62914560))
+        name="NVIDIA H200" if os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else "Tesla T4",
+        L2_cache_size=62914560))
 '''
 
 

@@ -768,10 +768,10 @@ BENCHMARK_MAIN();
 // Predict first, then change the line, and run.
 //
 // 1. In `launch`, compute the blocks as `n / elements_a_block`, which rounds down. Which element
-//    is the first that is wrong? And with `./thread_hierarchy 1048576`?
+//    is the first that is wrong? And with `./thread_hierarchy 786432`?
 //
 //    *Answer:* element 1,000,000 of 1,000,003: the last three make no whole block of 32. They
-//    hold the poison, NaN. With 1,048,576 elements, which is 2²⁰, all is right and the program
+//    hold the poison, NaN. With 786,432 elements, which is 3 · 2¹⁸, all is right and the program
 //    says PASS, since every block here divides that number. A check at round sizes alone proves
 //    little.
 //

@@ -87,7 +87,7 @@ ANSWERS = {
     "blocks rounded down": (
         "03", 1, ROUNDS_DOWN, [], r"(?s).*\nFAIL: one element a thread: element 1000000: GPU -?nan",
         "element 1,000,000"),
-    "blocks rounded down, a round size": ("03", 1, ROUNDS_DOWN, ["1048576"], PASSES, "PASS"),
+    "blocks rounded down, a round size": ("03", 1, ROUNDS_DOWN, ["786432"], PASSES, "PASS"),
     "40 threads a block": (
         "03", 2, in_function("bool who_runs_where(", ("threads = 64", "threads = 40")), [],
         r"(?s).*block 11, .* #{32} #{8}\n  block 12, .* #{20}\.{12} \.{8}\nC = A \+ B.*\nPASS\n",

@@ -220,6 +220,78 @@ def test_workers(tmp_path):
     assert start("--workers=3", path).stdout[0] == "3"
 
 
+# Every thread looks at shared memory before anybody writes it, in one launch after another, and
+# counts where it is not full of 0xFF.
+GARBAGE = """\
+#include <cstdio>
+__shared__ int of_file[3];
+namespace {
+__shared__ struct { short first, second; } pair_of_file, *pointer_of_file;
+}
+__device__ int wrong;
+template <class T>
+__device__ void look_at(T& object, bool is_new = true)
+{
+    const volatile unsigned char* const bytes = (const volatile unsigned char*)&object;
+    bool is_full = true;
+    for (size_t i = 0; i < sizeof object; ++i)
+        is_full = is_full && bytes[i] == 0xFF;
+    if (is_full != is_new)
+        atomicAdd(&wrong, 1);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        *(volatile char*)&object = 0;
+    __syncthreads();
+}
+__device__ void function(bool is_new)
+{
+    __shared__ float s[8];
+    look_at(s, is_new);
+}
+template <class T, int n>
+__device__ void function_template()
+{
+    __shared__ T a[n][n], b[n][n + 1], c;
+    look_at(a), look_at(b), look_at(c);
+}
+#define SHARED(type, name) __shared__ type name##_array[4]
+__global__ void look(int rounds)
+{
+    function(true);
+    function(false);
+    function_template<float, 5>(), function_template<double, 3>(), function_template<int, 5>();
+    look_at(of_file), look_at(pair_of_file), look_at(pointer_of_file);
+    for (int round = 0; round < rounds; ++round)
+        if (round > 0) {
+            static __shared__ volatile short in_body[3], *pointer;
+            look_at(in_body, round == 1), look_at(pointer, round == 1);
+        }
+    SHARED(int4, x);
+    __shared__ alignas(16) struct { char a; double b; } y;
+    extern __shared__ int dynamic[];
+    look_at(x_array), look_at(y), look_at(*(int4*)dynamic);
+}
+int main()
+{
+    for (int i = 0; i < 3; ++i)
+        look<<<20, 33, 16>>>(3);
+    int result = 1;
+    cudaMemcpyFromSymbol(&result, wrong, sizeof result);
+    std::printf("%d", result);
+}
+"""
+
+
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+@pytest.mark.parametrize("mode", ["--workers=1", "--workers=3", "--order=reverse",
+                                  "--order=random:3", "--asan", "--tsan"])
+def test_shared_memory_begins_as_garbage(mode, cxx):
+    path = BUILD / "tests" / "garbage.cu"
+    write_source(path, GARBAGE)
+    result = start(mode, f"--cxx={need_compiler(cxx)}", path)
+    assert (result.returncode, result.stdout, build_output(result)) == (0, "0", "")
+
+
 # ---- Errors
 
 @pytest.mark.parametrize("words, message", [

@@ -1,5 +1,7 @@
 """Programs that nobody would write first, and that CUDA takes, or refuses with a reason."""
 
+import re
+
 import pytest
 from conftest import DEVICE, run
 
@@ -93,3 +95,39 @@ def test_is_refused_with_a_reason(build_program, name):
     result = run([build_program(CHECK + body)], env={"CPU_DEVICE_QUIET": "1"})
     assert message in result.stderr
     assert "cudaSuccess" not in result.stdout
+
+
+ENDS = {
+    "a barrier of the host": ("__syncthreads();", "__syncthreads.. on line 9 is called by the host"),
+    "a trap of the host": ("__trap();", ""),
+    "an assertion of the host": ("assert(d == nullptr);", "Assertion `d == nullptr' failed"),
+    "a null pointer of the host": ("d = nullptr; *d = 1;", ""),
+    "device memory read": ("return d[3];", "host code touches device memory at 0x.*; cudaMemcpy"),
+    "device memory printed": ('std::printf("%s", (char*)d);', "host code touches device memory"),
+    "device memory read after it was freed": (
+        "cudaFree(d); return d[3];", "host code touches device memory at 0x.* after it was freed"),
+    "device memory freed": (
+        "std::free(d);", "host code gives device memory at 0x.* to free.. or delete, .* cudaFree"),
+    "device memory of whole pages freed": (
+        "cudaMalloc(&d, 4096); std::free(d);", "host code gives device memory at 0x.* to free"),
+    "device memory deleted": ("delete[] d;", "host code gives device memory at 0x.* or delete"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_output_before_the_end(build_program, name):
+    """What a program has printed is not lost when it ends at once, and why it does is said."""
+    statement, message = ENDS[name]
+    text = CHECK + """#include <cassert>
+__global__ void hello() { printf("kernel\\n"); }
+int main()
+{
+    int* d; cudaMalloc(&d, 400);
+    std::printf("host\\n"); hello<<<1, 1>>>(); cudaDeviceSynchronize();
+    STATEMENT
+}
+""".replace("STATEMENT", statement)
+    result = run([build_program(text)], env={"CPU_DEVICE_QUIET": "1"})
+    assert result.returncode not in (0, 3), result
+    assert result.stdout == "host\nkernel\n"
+    assert re.search(message, result.stderr), result.stderr

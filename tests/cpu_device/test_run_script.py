@@ -688,6 +688,13 @@ FAULTS = {
     "race": ("--tsan", "s[threadIdx.x] = 1; p[threadIdx.x] = s[31 - threadIdx.x];",
              r"ThreadSanitizer: data race.*fault\.cu:4\b"),
 }
+ON_THE_HOST = {
+    "read": ("--asan", "return d[3];", r"use-after-poison.*fault\.cu:13\b"),
+    "freed": ("--asan", "free(d);", r"gives device memory at 0x\w+ to free.*fault\.cu:13\b"),
+    "deleted": ("--asan", "delete[] d;", r"gives device memory at 0x.* delete.*fault\.cu:13\b"),
+    "shifted": ("--asan", "return 1 << blocks;", r"fault\.cu:13:\d+: runtime error: shift"),
+    "spoiled": ("--tsan", "return d[3];", r"ThreadSanitizer: SEGV.*fault\.cu:13\b"),
+}
 SOUND = "s[threadIdx.x] = p[threadIdx.x]; __syncthreads(); p[threadIdx.x] = s[31 - threadIdx.x];"
 FAULT = """\
 __global__ void k(int* p)
@@ -729,6 +736,19 @@ def test_sanitizers(name, cxx, tmp_path):
 def test_sanitizers_are_quiet(mode, cxx, tmp_path):
     result = start(mode, f"--cxx={need_compiler(cxx)}", fault(tmp_path, SOUND, blocks=1))
     assert (result.returncode, result.stdout, build_output(result)) == (0, "", "")
+
+
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+@pytest.mark.parametrize("name", ON_THE_HOST)
+def test_sanitizers_let_output_out(name, cxx, tmp_path):
+    mode, line, report = ON_THE_HOST[name]
+    path = fault(tmp_path, SOUND)
+    path.write_text(path.read_text().replace(
+        "    const cudaError_t error", f"    printf(\"printed\\n\"); int blocks = 40; {line}\n"
+        "    const cudaError_t error"))
+    result = start(mode, f"--cxx={need_compiler(cxx)}", path, env={"CXXFLAGS": "-include cstdio"})
+    assert result.returncode != 0 and result.stdout == "printed\n"
+    assert re.search(report, result.stderr, re.DOTALL), result.stderr
 
 
 BLOCKS = """\

@@ -97,6 +97,7 @@ struct Source {
     Code code;
     std::deque<Code> macros;
     vector<string> includes;   // the names in quotes
+    bool includes_driver = false;   // <cuda.h>
 
     Source(string p, string t) : path(std::move(p)), text(std::move(t)) {}
     Source(const Source&) = delete;   // the tokens point into the text
@@ -240,6 +241,19 @@ private:
 // condition is true, false or unknown, and only what is certainly false is left out.
 
 using Value = std::optional<long long>;
+
+// A name of the driver API. Others that begin with `cu` may be the program's own, or cuComplex.h's.
+bool is_of_driver(const Token& token)
+{
+    for (string_view start :
+         {"cuInit", "cuDriver", "cuDevice", "cuCtx", "cuModule", "cuLibrary", "cuKernel", "cuFunc",
+          "cuLaunch", "cuMem", "cuStream", "cuEvent", "cuGraph", "cuPointer", "cuOccupancy",
+          "cuGetError", "CUresult", "CUdevice", "CUcontext", "CUmodule", "CUlibrary", "CUkernel",
+          "CUfunction", "CUstream", "CUevent"})
+        if (starts_with(token.text, start))
+            return true;
+    return false;
+}
 
 bool is_gpu_macro(const Token& token)
 {
@@ -392,8 +406,12 @@ private:
             conditionals.pop_back();
         } else if (name.is("define") && live)
             define(line);
-        else if (name.is("include") && live && starts_with(line[2].text, "\""))
-            source.includes.emplace_back(line[2].text.substr(1, line[2].text.rfind('"') - 1));
+        else if (name.is("include") && live) {
+            if (starts_with(line[2].text, "\""))
+                source.includes.emplace_back(line[2].text.substr(1, line[2].text.rfind('"') - 1));
+            source.includes_driver |= line[2].is("\"cuda.h\"")
+                || (line[2].is("<") && line[3].is("cuda") && line[4].is(".") && line[5].is("h"));
+        }
     }
     void branch(Value condition)
     {
@@ -566,6 +584,8 @@ private:
                 refuse(token, "a texture");
             else if (token.is("cudaSurfaceObject_t", "cudaCreateSurfaceObject"))
                 refuse(token, "a surface");
+            else if (source.includes_driver && is_of_driver(token))
+                refuse(token, "the driver API");
         }
     }
     [[noreturn]] void refuse(const Token& token, const string& what) const

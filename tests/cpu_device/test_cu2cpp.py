@@ -259,6 +259,8 @@ def test_shared_variables_of_a_macro(definition, names, rewrite):
 
 
 @pytest.mark.parametrize("text", [
+    "int cuInit(int x);", "#include <cuda.h>\ncuComplex a; int cuCheck(int);",
+    "#ifdef __CUDACC__\n#include <cuda.h>\n#endif\nint cuInit(int x);",
     "", "\n", "int x;", "// k<<<1, 1>>>()", "/* k<<<", '"k<<<', "'", "#", "#if", "#define", "\\",
     'R"(',
     "void f() { a << b >> c; x >>= 1; operator<<<int>(a); }", "template <> void f<>();",
@@ -296,6 +298,8 @@ NOT_HERE = "is not supported on the CPU device"
      f"inline assembly .* {NOT_HERE}"),
     ("void f(@cudaTextureObject_t t);", f"a texture {NOT_HERE}"),
     ("@cudaSurfaceObject_t s;", f"a surface {NOT_HERE}"),
+    ("#include <cuda.h>\nint x = @cuInit(0);", f"the driver API {NOT_HERE}"),
+    ('#include "cuda.h"\n@CUdevice d;', f"the driver API {NOT_HERE}"),
     ("__global__ void @__cluster_dims__(2, 1, 1) k();", f"a cluster of blocks {NOT_HERE}"),
     ("__global__ void k() { if (x) { k@<<<1, 1>>>(); } }", f"a launch from a kernel {NOT_HERE}"),
     ("__device__ int f(T t = {}) { [&] { k@<<<1, 1>>>(); }(); }",

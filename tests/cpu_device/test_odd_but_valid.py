@@ -43,6 +43,38 @@ RIGHT = {
             count<<<1, 64>>>(d - 1);
             done();
         }""",
+    "cuda.h for its version alone, and complex numbers": """
+        #include <cuda.h>
+        #include <cuComplex.h>
+        #include <cmath>
+        __device__ cuDoubleComplex power(cuDoubleComplex x, int n)
+        {
+            return n ? cuCmul(x, power(x, n - 1)) : make_cuDoubleComplex(1, 0);
+        }
+        __global__ void compute(float* p, double* q)
+        {
+            const cuComplex a = make_cuComplex(1, 2), b = make_cuFloatComplex(3, -1);
+            const cuFloatComplex quotient = cuCdivf(cuCmulf(a, b), b);
+            p[0] = cuCrealf(quotient) + 100 * cuCimagf(cuConjf(cuCaddf(a, b)));
+            p[1] = cuCabsf(make_cuFloatComplex(3e30f, 4e30f));
+            p[2] = cuCrealf(cuCfmaf(a, b, cuCsubf(a, b)));
+            q[0] = cuCimag(power(make_cuDoubleComplex(1, 1), 6));
+            q[1] = cuCreal(cuComplexFloatToDouble(a)) + cuCabs({6e200, 8e200});
+            q[2] = cuCdiv({1e200, 0}, {1e200, 0}).x + cuCsub({1, 2}, cuConj(cuCadd({1, 2}, {0, 1}))).y;
+        }
+        int main()
+        {
+            float* p;
+            double* q;
+            cudaMallocManaged(&p, 12);
+            cudaMallocManaged(&q, 24);
+            compute<<<1, 1>>>(p, q);
+            done();
+            const auto is = [](double x, double y) { return std::fabs(x / y - 1) < 1e-6; };
+            return CUDA_VERSION / 1000 != 13
+                || !(is(p[0], -99) && is(p[1], 5e30) && is(p[2], 3))
+                || !(is(q[0], -8) && is(q[1], 1e201) && is(q[2], 6));
+        }""",
     "400 KB of local memory": """
         __global__ void fill(int* p)
         {

@@ -893,6 +893,15 @@ RULES = {
     "device_function": ("int h() { return device(); }", "device"),
     "barrier_on_the_host": ("void h() { __syncthreads(); }", "__syncthreads"),
     "intrinsic_on_the_host": ("float h() { return __fdividef(1, 3); }", "__fdividef"),
+    "intrinsic_with_a_namesake": ("float h() { return __expf(1); }", "__expf"),
+    "intrinsic_with_pointers": ("void h(float* p) { __sincosf(1, p, p); }", "__sincosf"),
+    "read_only_load_on_the_host": ("int h(const int* p) { return __ldg(p); }", "__ldg"),
+    "shuffle_on_the_host": ("int h() { return __shfl_xor_sync(~0u, 1, 1); }", "__shfl_xor_sync"),
+    "atomic_on_the_host": ("int h(int* p) { return atomicAdd(p, 1); }", "atomicAdd"),
+    "rhypotf_on_the_host": ("float h() { return rhypotf(3, 4); }", "rhypotf"),
+    "half_function_on_the_host": ("__half h(__half x) { return hexp(x); }", "hexp"),
+    "swap": ("__global__ void k(int* p) { std::swap(p[0], p[1]); }", "swap"),
+    "fmax_of_two_types": ("__global__ void k(double* p) { p[0] = fmax(1.0f, p[1]); }", "fmax"),
     "kernel_with_a_result": ("__global__ int k(int* p) { return *p; }", "void return type"),
     "kernel_called": ("void h(int* p) { good(p, 1); }", "not configured"),
     "wrong_argument": ("void h() { good<<<1, 1>>>(2.5, 1); }", "'int \\*'"),
@@ -903,6 +912,7 @@ RULES = {
     "api_in_a_kernel": ("__global__ void k() { cudaDeviceReset(); }", "cudaDeviceReset"),
 }
 GOOD = """\
+#include <cuda_fp16.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -912,6 +922,7 @@ GOOD = """\
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 int host() { return 1; }
 __device__ int device() { return 1; }
@@ -994,6 +1005,11 @@ __global__ void __launch_bounds__(256) all(float* p, const float* __restrict__ q
          + fmaxf(1, 2) + min(1, 2)
          + max(1.0f, 2.0f) + std::pow(2.0f, 3.0f) + std::isfinite(p[3]) + NAN + __fdividef(1, 2)
          + __ldg(q) + warpSize;
+    for (float x : {1.0f, 2.0f})
+        p[3] += x;
+    p[5] = std::move(p[6]) + std::forward<float>(p[7]) + std::initializer_list<int>{1, 2}.size();
+    r[5] = pow(p[1], 2.0) + std::pow(2, 3) + std::pow(2.0f, 3) + pow(2.0, 3.0f) + j0f(2) + y1(2.0)
+         + float(hexp(__half(2.0f))) + rnorm3d(1, 2, 3) + norm4df(1, 2, 3, 4) + clock();
     r[0] = std::sqrt(2.0) + exp(r[1]) + pow(2.0, 3) + fabs(r[2]) + floor(r[3]) + tanh(r[4]);
     sincosf(p[1], p, p + 1);
     if (threadIdx.x == 0)
@@ -1025,6 +1041,11 @@ int main()
     instance<<<1, 2>>>(d, d, nullptr, 1);
     cudaMemcpyToSymbol(table, h.data(), 16);
     std::sort(h.begin(), h.end());
+    h = std::move(h);
+    float sine, cosine;
+    sincospif(0.5f, &sine, &cosine);
+    h[0] = rsqrtf(2) + float(rsqrt(2.0)) + rcbrtf(8) + sinpif(1) + float(cospi(1.0)) + normcdff(0)
+         + j0f(2) + float(__half(1.0f) + __half(2.0f)) + float(__hadd(__half(1), __half(2)));
     std::printf("%f %d %f\\n", sigmoid(2), std::max(1, 2) + max(1, 2), std::exp(2.0) + expf(1));
     return cudaGetLastError();
 }

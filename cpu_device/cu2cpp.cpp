@@ -2,9 +2,10 @@
 //
 // With the right headers a C++ compiler takes everything in a .cu but two things: the launch,
 // `kernel<<<grid, block>>>(arguments)`, and the dynamic shared array,
-// `extern __shared__ float s[];`. This program rewrites those two and leaves every other byte
-// alone. It never moves a newline, so one `#line` on top lets the compiler, the sanitizers and gdb
-// name the .cu and its lines.
+// `extern __shared__ float s[];`. This program rewrites those two, adds to the declarations of
+// other shared variables what they begin with, and leaves every other byte alone. It never moves a
+// newline, so one `#line` on top lets the compiler, the sanitizers and gdb name the .cu and its
+// lines.
 //
 // It reads tokens: what stands in a comment or a string is no launch. It knows no types: whether a
 // name is a template, say, it learns from the declaration, here or in a file that is included.
@@ -96,6 +97,7 @@ struct Source {
     Code code;
     std::deque<Code> macros;
     vector<string> includes;   // the names in quotes
+    bool includes_driver = false;   // <cuda.h>
 
     Source(string p, string t) : path(std::move(p)), text(std::move(t)) {}
     Source(const Source&) = delete;   // the tokens point into the text
@@ -239,6 +241,19 @@ private:
 // condition is true, false or unknown, and only what is certainly false is left out.
 
 using Value = std::optional<long long>;
+
+// A name of the driver API. Others that begin with `cu` may be the program's own, or cuComplex.h's.
+bool is_of_driver(const Token& token)
+{
+    for (string_view start :
+         {"cuInit", "cuDriver", "cuDevice", "cuCtx", "cuModule", "cuLibrary", "cuKernel", "cuFunc",
+          "cuLaunch", "cuMem", "cuStream", "cuEvent", "cuGraph", "cuPointer", "cuOccupancy",
+          "cuGetError", "CUresult", "CUdevice", "CUcontext", "CUmodule", "CUlibrary", "CUkernel",
+          "CUfunction", "CUstream", "CUevent"})
+        if (starts_with(token.text, start))
+            return true;
+    return false;
+}
 
 bool is_gpu_macro(const Token& token)
 {
@@ -391,8 +406,12 @@ private:
             conditionals.pop_back();
         } else if (name.is("define") && live)
             define(line);
-        else if (name.is("include") && live && starts_with(line[2].text, "\""))
-            source.includes.emplace_back(line[2].text.substr(1, line[2].text.rfind('"') - 1));
+        else if (name.is("include") && live) {
+            if (starts_with(line[2].text, "\""))
+                source.includes.emplace_back(line[2].text.substr(1, line[2].text.rfind('"') - 1));
+            source.includes_driver |= line[2].is("\"cuda.h\"")
+                || (line[2].is("<") && line[3].is("cuda") && line[4].is(".") && line[5].is("h"));
+        }
     }
     void branch(Value condition)
     {
@@ -513,6 +532,7 @@ constexpr char prelude[] = "#define CPU_DEVICE_KERNEL ::cpu_device::kernel\n"
 struct Edit {
     size_t position, length;
     string text;
+    bool needed = true;   // else the program only shows less of what is wrong with it
 };
 
 class Rewriter {
@@ -542,6 +562,11 @@ private:
         result.push_back({size_t(token.text.data() - source.text.data()), length, text});
     }
     void replace(const Token& token, const string& text) { edit(token, token.text.size(), text); }
+    void append(const Token& token, const string& text)
+    {
+        const size_t end = token.text.data() + token.text.size() - source.text.data();
+        result.push_back({end, 0, text, false});
+    }
 
     void rewrite(const Code& code)
     {
@@ -559,6 +584,8 @@ private:
                 refuse(token, "a texture");
             else if (token.is("cudaSurfaceObject_t", "cudaCreateSurfaceObject"))
                 refuse(token, "a surface");
+            else if (source.includes_driver && is_of_driver(token))
+                refuse(token, "the driver API");
         }
     }
     [[noreturn]] void refuse(const Token& token, const string& what) const
@@ -735,6 +762,7 @@ private:
             for (size_t i : {keyword - 1, keyword + 1})
                 if (code[i].is("static"))
                     replace(code[i], "");
+            begin_with_garbage(code, keyword);
             return;
         }
 
@@ -767,6 +795,80 @@ private:
                   + ">(::cpu_device::dynamic_shared())");
         for (size_t i = begin + 1; i <= last; ++i)
             replace(code[i], "");
+    }
+
+    // __shared__ float a[8], b;        __shared__ float a[8], b; CPU_DEVICE_SHARED(a, b);
+    void begin_with_garbage(const Code& code, size_t keyword)
+    {
+        const auto [names, end] = declared(code, keyword);
+        if (names.empty())
+            return;
+        string list;
+        for (const string& name : names)
+            list += (list.empty() ? "" : ", ") + name;
+        append(code[end - 1], code[keyword].in_function
+            ? "; CPU_DEVICE_SHARED(" + list + ")"
+            : "; CPU_DEVICE_SHARED_OF_FILE(" + names[0] + ", " + list + ")");
+    }
+
+    // The names that a declaration declares, and where it ends: at its `;`, or with the macro. No
+    // names where it does not tell them, as in the macro `#define BOTH(type, rest) __shared__ type
+    // rest`, whose `rest` may be `a[3], b`.
+    static std::pair<vector<string>, size_t> declared(const Code& code, size_t keyword)
+    {
+        const std::pair<vector<string>, size_t> unknown;
+        vector<string> names;
+        // `float __shared__ a;` has its type before the word.
+        bool typed = code[keyword - 1].is_word() && !code[keyword - 1].is("static", "volatile");
+        size_t name = none, after = none, angles = 0;
+        bool complete = false;   // the name is known: what follows is its size or its value
+        for (size_t i = keyword + 1;; ++i) {
+            const Token& token = code[i];
+            const bool ends = token.is(";") || (token.is("") && code.is_macro);
+            if (ends || (token.is(",") && angles == 0)) {
+                const bool sized = code[after].is("[", ")");
+                if (!typed || name == none || angles > 0 || code[after].is("(")
+                    || (code.is_parameter(after - 1) && !sized))
+                    return unknown;
+                names.push_back(spell(code, name, after));
+                if (ends)
+                    return {names, i};
+                name = none;
+                complete = false;
+            } else if (token.is("alignas", "__align__", "__attribute__", "decltype")) {
+                typed |= token.is("decltype");
+                if (code[++i].partner == none)
+                    return unknown;
+                i = code[i].partner;
+            } else if (token.opens()) {
+                if (token.partner == none)
+                    return unknown;
+                if (token.is("(") && code[i + 1].is("*") && angles == 0 && !complete) {
+                    // `(*a)[3]`: the name stands inside.
+                    typed |= name != none;
+                    for (name = i + 2; code[name].is("*", "const", "volatile");)
+                        ++name;
+                    after = name + 1;
+                    complete = true;
+                    if (!code[name].is_word() || !code[after].is(")", "["))
+                        return unknown;
+                }
+                complete |= token.is("[") && name != none && angles == 0;
+                i = token.partner;
+            } else if (token.closes() || token.is("__shared__", "")) {
+                return unknown;
+            } else if (token.is("=")) {
+                complete = true;
+            } else if (token.is("<") || token.is(">")) {
+                angles += token.is("<") ? 1 : angles > 0 ? -1 : 0;
+            } else if (token.is_word() && angles == 0 && !complete) {
+                if (!code[i - 1].is("##")) {
+                    typed |= name != none;
+                    name = i;
+                }
+                after = i + 1;
+            }
+        }
     }
 };
 
@@ -823,9 +925,10 @@ string translate(const string& path)
     const vector<Edit> edits = Rewriter(sources[0], kernels, call_parameters).edits();
     for (size_t i = 1; i < sources.size(); ++i)
         for (const Edit& wanted : Rewriter(sources[i], kernels, call_parameters).edits())
-            sources[i].fail(sources[i].text.data() + wanted.position,
-                            "a launch or dynamic shared memory in an included file is not "
-                            "supported on the CPU device; move it to " + path);
+            if (wanted.needed)
+                sources[i].fail(sources[i].text.data() + wanted.position,
+                                "a launch or dynamic shared memory in an included file is not "
+                                "supported on the CPU device; move it to " + path);
 
     const string& text = sources[0].text;
     size_t done = starts_with(text, byte_order_mark) ? byte_order_mark.size() : 0;

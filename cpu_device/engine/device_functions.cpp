@@ -1,5 +1,6 @@
 // assert in kernels and on the host, other ways in which a kernel ends, and its clock.
 
+#include "print.h"
 #include "report.h"
 #include "worker.h"
 
@@ -18,6 +19,7 @@ extern "C" void __assert_fail(const char* assertion, const char* file, unsigned 
 {
     using namespace cpu_device;
     if (!in_kernel()) {
+        rescue_prints();
         std::fprintf(stderr, "%s: %s:%u: %s: Assertion `%s' failed.\n",
                      program_invocation_short_name, file, line, function, assertion);
         std::abort();
@@ -33,8 +35,10 @@ extern "C" void __assert_fail(const char* assertion, const char* file, unsigned 
 void __trap()
 {
     using namespace cpu_device;
-    if (!in_kernel())
+    if (!in_kernel()) {
+        rescue_prints();
         std::abort();
+    }
     fail_kernel(cudaErrorLaunchFailure, "calls __trap()");
 }
 

@@ -2,6 +2,7 @@
 // that CUDA gives. Under a sanitizer the memory faults are its own to report.
 
 #include "engine.h"
+#include "print.h"
 #include "report.h"
 #include "sanitizers.h"
 #include "shared_memory.h"
@@ -10,6 +11,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 namespace cpu_device {
@@ -55,13 +57,34 @@ void describe(char* text, size_t size, const void* address)
                       which);
 }
 
+constexpr char gives_to_free[] = "host code gives device memory at %p to free() or delete%s; it goes "
+                                 "to cudaFree";
+
+void explain_to_host(const void* address)
+{
+    Memory& memory = engine().memory;
+    rescue_prints();
+    if (memory.find(address)) {
+        say("host code touches device memory at %p; cudaMemcpy copies it to the host", address);
+        return;
+    }
+    const Memory::Neighbour near = memory.near(address);
+    if (!near.buffer)
+        return;
+    const char* const start = near.buffer->start;
+    const ptrdiff_t before = start - static_cast<const char*>(address);
+    if (before > 0 && before <= 16)        // where they look for what they know of it
+        say(gives_to_free, start, ", or touches what lies before it");
+    else if (near.freed && near.buffer->contains(address))
+        say("host code touches device memory at %p after it was freed", address);
+}
+
 void on_fault(int signal, siginfo_t* info, void*)
 {
     if (!in_kernel()) {
-        if (engine().memory.find(info->si_addr))
-            say("host code touches device memory at %p; cudaMemcpy copies it to the host",
-                info->si_addr);
-        std::signal(signal, SIG_DFL);      // and the instruction faults again
+        std::signal(signal, SIG_DFL);      // the instruction will fault again
+        if (signal == SIGSEGV || signal == SIGBUS)
+            explain_to_host(info->si_addr);
         return;
     }
     Worker& w = *worker;
@@ -109,6 +132,21 @@ private:
     std::unique_ptr<char[]> memory{new char[bytes]};
 };
 
+#ifdef CPU_DEVICE_ASAN
+// To AddressSanitizer a buffer is a block of the heap as good as any. A closed one is poisoned, as
+// nothing else is that may be freed.
+void on_free(const volatile void* memory)
+{
+    void* const start = const_cast<void*>(memory);
+    if (in_kernel() || !start || !is_poisoned(start) || !engine().memory.starting_at(start))
+        return;
+    rescue_prints();
+    say(gives_to_free, start, "");
+    __sanitizer_print_stack_trace();
+    std::abort();
+}
+#endif
+
 void handle(int signal, void (*handler)(int, siginfo_t*, void*))
 {
     // The handler does not return, so no signal may stay blocked behind it.
@@ -120,6 +158,15 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*))
 
 }  // namespace
 
+#ifdef CPU_DEVICE_ASAN
+// UBSan calls this when it has something to say. Where its library is one of its own, as with g++,
+// it has its own way to end a program.
+extern "C" void __ubsan_on_report()
+{
+    rescue_prints();
+}
+#endif
+
 void catch_faults()
 {
 #ifdef CPU_DEVICE_ASAN
@@ -128,6 +175,10 @@ void catch_faults()
         if (in_kernel())
             say("this was %s", where(*worker).text);
     });
+    __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) {}, on_free);
+#endif
+#if defined(CPU_DEVICE_ASAN) || defined(CPU_DEVICE_TSAN)
+    __sanitizer_set_death_callback(rescue_prints);
 #endif
     if (asan || tsan)
         return;

@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "print.h"
+
 #include "cpu_device/language.h"
 
 #include <cstdarg>
@@ -36,6 +38,7 @@ void say(const char* format, ...)
 
 void die(const char* format, ...)
 {
+    rescue_prints();
     va_list arguments;
     va_start(arguments, format);
     say_list(format, arguments);

@@ -7,8 +7,15 @@
 
 #include <cstddef>
 
+#if defined(CPU_DEVICE_ASAN) || defined(CPU_DEVICE_TSAN)
+extern "C" void __sanitizer_set_death_callback(void (*callback)());
+#endif
+
 #ifdef CPU_DEVICE_ASAN
 extern "C" {
+void __sanitizer_print_stack_trace();
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
+                                              void (*on_free)(const volatile void*));
 void __sanitizer_start_switch_fiber(void** save, const void* low, size_t size);
 void __sanitizer_finish_switch_fiber(void* saved, const void** old_low, size_t* old_size);
 void __asan_poison_memory_region(const volatile void* memory, size_t size);

@@ -13,6 +13,7 @@
 #include "shared_memory.h"
 
 #include "cpu_device/language.h"
+#include "cpu_device/static_shared.h"
 #include "cpu_device/synchronization.h"
 
 #include <algorithm>
@@ -272,6 +273,7 @@ void run_block(Worker& w, unsigned long long block)
     const dim3 grid = w.launch->grid;
     worker = &w;
     w.block = block;
+    block_serial = ++w.serial;
     blockDim = w.launch->block;
     gridDim = grid;
     blockIdx = {unsigned(block % grid.x), unsigned(block / grid.x % grid.y),

@@ -1,12 +1,16 @@
 // A block's dynamic shared memory ends where a closed page begins, so an index past the end faults.
-// Under AddressSanitizer it is a heap block with red zones. It is full of 0xFF when a block begins,
-// for on a GPU, too, nobody clears it.
+// Under AddressSanitizer it is a heap block with red zones.
+//
+// All shared memory, dynamic or not, is full of 0xFF when a block begins, for on a GPU, too, nobody
+// clears it.
 
 #include "shared_memory.h"
 
 #include "pages.h"
 #include "report.h"
 #include "sanitizers.h"
+
+#include "cpu_device/static_shared.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +46,8 @@ void unmap(char* memory, size_t bytes)
     munmap(start, inside + page_bytes());
 }
 
+SharedOfFile* of_files = nullptr;
+
 }  // namespace
 
 void* dynamic_shared()
@@ -49,8 +55,36 @@ void* dynamic_shared()
     return worker->shared;
 }
 
+// ThreadSanitizer knows of what memset does, and a thread that comes by later has no barrier with
+// the one that fills.
+void fill_shared(const volatile void* memory, size_t bytes)
+{
+    char* const start = static_cast<char*>(const_cast<void*>(memory));
+    if (!tsan)
+        std::memset(start, 0xFF, bytes);
+    else
+        for (volatile char* to = start; to < start + bytes; ++to)
+            *to = char(0xFF);
+}
+
+#ifdef CPU_DEVICE_TSAN
+bool is_new_in_block(unsigned long long& seen)
+{
+    const bool is_new = seen != block_serial;
+    seen = block_serial;
+    return is_new;
+}
+#endif
+
+SharedOfFile::SharedOfFile(void (*fill_)()) : fill(fill_), next(of_files)
+{
+    of_files = this;
+}
+
 void open_shared_memory(Worker& w)
 {
+    for (const SharedOfFile* one = of_files; one; one = one->next)
+        one->fill();
     const size_t bytes = w.launch->shared_bytes;
     if (!bytes)
         return;
@@ -63,7 +97,7 @@ void open_shared_memory(Worker& w)
             die("no memory for %zu bytes of shared memory", bytes);
         w.shared = static_cast<char*>(memory);
     }
-    std::memset(w.shared, 0xFF, bytes);
+    fill_shared(w.shared, bytes);
 }
 
 // ThreadSanitizer takes memory that was mapped anew for new, and so does not take two blocks that

@@ -1,4 +1,4 @@
-// Dynamic shared memory: what `extern __shared__` arrays lie in.
+// Shared memory: what `extern __shared__` arrays lie in, and what all of it holds at first.
 #pragma once
 
 #include "worker.h"

@@ -96,6 +96,7 @@ struct Worker {
 
     // The block that it runs
     unsigned long long block = 0;
+    unsigned long long serial = 1;         // of all blocks that it has run
     unsigned threads = 0;
     unsigned started = 0;
     unsigned live = 0;                     // have not returned

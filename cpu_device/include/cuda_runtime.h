@@ -12,6 +12,7 @@
 #include "cpu_device/launch.h"
 #include "cpu_device/math.h"
 #include "cpu_device/runtime_api.h"
+#include "cpu_device/static_shared.h"
 #include "cpu_device/synchronization.h"
 #include "cpu_device/typed_api.h"
 #include "cpu_device/vector_types.h"

@@ -210,7 +210,57 @@ def test_brackets_of_two_branches(rewrite):
     assert lines[12].startswith("constexpr ::cpu_device::dynamic_shared_view<int > s{}")
 
 
+@pytest.mark.parametrize("declaration, names", [
+    ("__shared__ float a[8][8], b[8][9];", "a, b"),
+    ("__shared__ float a;", "a"),
+    ("float __shared__ a[3];", "a"),
+    ("volatile __shared__ unsigned long long int a[x < 3], *b, c;", "a, b, c"),
+    ("__shared__ Pair<int, Pair<int, float>> a, b[3];", "a, b"),
+    ("__shared__ Pair<(2 > 1)> a;", "a"),
+    ("__shared__ typename T::type a;", "a"),
+    ("__shared__ struct S { int x, y; } a, b;", "a, b"),
+    ("__shared__ int (*a)[3], (*const b[3])[4];", "a, b"),
+    ("__shared__ __align__(16) float a[3] __attribute__((aligned(16)));", "a"),
+    ("__shared__ decltype(x + 1) a;", "a"),
+    ("__shared__ decltype(x + 1);", None),
+    ("__shared__ macro(a, b);", None),
+    ("__shared__ int macro(a);", None),
+    ("__shared__ x;", None),
+    ("__shared__ int x[3", None),
+    ("__shared__ int (*x[3", None),
+    ("__shared__ int (*", None),
+    ("int f(__shared__ int x);", None),
+    ("__shared__ int a[3] __shared__ int a[4];", "a"),     # of the two branches of an #if
+])
+def test_shared_variables(declaration, names, rewrite):
+    fill = f"; CPU_DEVICE_SHARED({names});" if names else ";"
+    text = f"__device__ void f() {{ {declaration} x = 1; }}\n"
+    expected = text.replace(declaration, declaration[:-1] + fill) if names else text
+    assert body(rewrite(text)) == expected
+    text = f"{declaration} int x;\n"
+    fill = f"; CPU_DEVICE_SHARED_OF_FILE({names.split(',')[0]}, {names});" if names else ";"
+    assert body(rewrite(text)) == (text.replace(declaration, declaration[:-1] + fill) if names
+                                   else text)
+
+
+@pytest.mark.parametrize("definition, names", [
+    ("__shared__ type name[3]", "name"),
+    ("__shared__ type name[3], other;", "name, other"),
+    ("__shared__ int name##_1, x_##name##_2[3]", "name ## _1, x_ ## name ## _2"),
+    ("__shared__ type name", None),                        # which may be `a[3], b`
+    ("__shared__ type __VA_ARGS__", None),
+    ("__shared__", None),
+])
+def test_shared_variables_of_a_macro(definition, names, rewrite):
+    text = f"#define SHARED(type, name, ...) {definition}\n"
+    fill = f"; CPU_DEVICE_SHARED({names})" if names else ""
+    assert body(rewrite(text)) == text.replace(definition, definition.rstrip(";") + fill
+                                               + ";" * definition.endswith(";"))
+
+
 @pytest.mark.parametrize("text", [
+    "int cuInit(int x);", "#include <cuda.h>\ncuComplex a; int cuCheck(int);",
+    "#ifdef __CUDACC__\n#include <cuda.h>\n#endif\nint cuInit(int x);",
     "", "\n", "int x;", "// k<<<1, 1>>>()", "/* k<<<", '"k<<<', "'", "#", "#if", "#define", "\\",
     'R"(',
     "void f() { a << b >> c; x >>= 1; operator<<<int>(a); }", "template <> void f<>();",
@@ -248,6 +298,8 @@ NOT_HERE = "is not supported on the CPU device"
      f"inline assembly .* {NOT_HERE}"),
     ("void f(@cudaTextureObject_t t);", f"a texture {NOT_HERE}"),
     ("@cudaSurfaceObject_t s;", f"a surface {NOT_HERE}"),
+    ("#include <cuda.h>\nint x = @cuInit(0);", f"the driver API {NOT_HERE}"),
+    ('#include "cuda.h"\n@CUdevice d;', f"the driver API {NOT_HERE}"),
     ("__global__ void @__cluster_dims__(2, 1, 1) k();", f"a cluster of blocks {NOT_HERE}"),
     ("__global__ void k() { if (x) { k@<<<1, 1>>>(); } }", f"a launch from a kernel {NOT_HERE}"),
     ("__device__ int f(T t = {}) { [&] { k@<<<1, 1>>>(); }(); }",
@@ -308,6 +360,13 @@ def test_launch_in_an_included_file(rewrite, tmp_path):
     (tmp_path / "sub/b.cuh").write_text("#ifdef __CUDACC__\nvoid f() { k<<<1, 1>>>(); }\n#endif\n")
     assert body(rewrite('#include "a.cuh"\n')) == '#include "a.cuh"\n'
     assert body(rewrite('#ifdef __CUDACC__\n#include "no.cuh"\n#endif\n'))
+
+
+def test_shared_variable_in_an_included_file(rewrite, tmp_path):
+    """It stays as it is; the program runs all the same."""
+    (tmp_path / "kernels.cuh").write_text("__global__ void k() { __shared__ int s[3]; }\n")
+    text = '#include "kernels.cuh"\n'
+    assert body(rewrite(text)) == text
 
 
 def test_template_kernel_in_an_included_file(rewrite, tmp_path):

@@ -1,5 +1,7 @@
 """Programs that nobody would write first, and that CUDA takes, or refuses with a reason."""
 
+import re
+
 import pytest
 from conftest import DEVICE, run
 
@@ -40,6 +42,38 @@ RIGHT = {
             cudaMalloc(&d, 64 * sizeof(int));
             count<<<1, 64>>>(d - 1);
             done();
+        }""",
+    "cuda.h for its version alone, and complex numbers": """
+        #include <cuda.h>
+        #include <cuComplex.h>
+        #include <cmath>
+        __device__ cuDoubleComplex power(cuDoubleComplex x, int n)
+        {
+            return n ? cuCmul(x, power(x, n - 1)) : make_cuDoubleComplex(1, 0);
+        }
+        __global__ void compute(float* p, double* q)
+        {
+            const cuComplex a = make_cuComplex(1, 2), b = make_cuFloatComplex(3, -1);
+            const cuFloatComplex quotient = cuCdivf(cuCmulf(a, b), b);
+            p[0] = cuCrealf(quotient) + 100 * cuCimagf(cuConjf(cuCaddf(a, b)));
+            p[1] = cuCabsf(make_cuFloatComplex(3e30f, 4e30f));
+            p[2] = cuCrealf(cuCfmaf(a, b, cuCsubf(a, b)));
+            q[0] = cuCimag(power(make_cuDoubleComplex(1, 1), 6));
+            q[1] = cuCreal(cuComplexFloatToDouble(a)) + cuCabs({6e200, 8e200});
+            q[2] = cuCdiv({1e200, 0}, {1e200, 0}).x + cuCsub({1, 2}, cuConj(cuCadd({1, 2}, {0, 1}))).y;
+        }
+        int main()
+        {
+            float* p;
+            double* q;
+            cudaMallocManaged(&p, 12);
+            cudaMallocManaged(&q, 24);
+            compute<<<1, 1>>>(p, q);
+            done();
+            const auto is = [](double x, double y) { return std::fabs(x / y - 1) < 1e-6; };
+            return CUDA_VERSION / 1000 != 13
+                || !(is(p[0], -99) && is(p[1], 5e30) && is(p[2], 3))
+                || !(is(q[0], -8) && is(q[1], 1e201) && is(q[2], 6));
         }""",
     "400 KB of local memory": """
         __global__ void fill(int* p)
@@ -93,3 +127,39 @@ def test_is_refused_with_a_reason(build_program, name):
     result = run([build_program(CHECK + body)], env={"CPU_DEVICE_QUIET": "1"})
     assert message in result.stderr
     assert "cudaSuccess" not in result.stdout
+
+
+ENDS = {
+    "a barrier of the host": ("__syncthreads();", "__syncthreads.. on line 9 is called by the host"),
+    "a trap of the host": ("__trap();", ""),
+    "an assertion of the host": ("assert(d == nullptr);", "Assertion `d == nullptr' failed"),
+    "a null pointer of the host": ("d = nullptr; *d = 1;", ""),
+    "device memory read": ("return d[3];", "host code touches device memory at 0x.*; cudaMemcpy"),
+    "device memory printed": ('std::printf("%s", (char*)d);', "host code touches device memory"),
+    "device memory read after it was freed": (
+        "cudaFree(d); return d[3];", "host code touches device memory at 0x.* after it was freed"),
+    "device memory freed": (
+        "std::free(d);", "host code gives device memory at 0x.* to free.. or delete, .* cudaFree"),
+    "device memory of whole pages freed": (
+        "cudaMalloc(&d, 4096); std::free(d);", "host code gives device memory at 0x.* to free"),
+    "device memory deleted": ("delete[] d;", "host code gives device memory at 0x.* or delete"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_output_before_the_end(build_program, name):
+    """What a program has printed is not lost when it ends at once, and why it does is said."""
+    statement, message = ENDS[name]
+    text = CHECK + """#include <cassert>
+__global__ void hello() { printf("kernel\\n"); }
+int main()
+{
+    int* d; cudaMalloc(&d, 400);
+    std::printf("host\\n"); hello<<<1, 1>>>(); cudaDeviceSynchronize();
+    STATEMENT
+}
+""".replace("STATEMENT", statement)
+    result = run([build_program(text)], env={"CPU_DEVICE_QUIET": "1"})
+    assert result.returncode not in (0, 3), result
+    assert result.stdout == "host\nkernel\n"
+    assert re.search(message, result.stderr), result.stderr

@@ -220,6 +220,78 @@ def test_workers(tmp_path):
     assert start("--workers=3", path).stdout[0] == "3"
 
 
+# Every thread looks at shared memory before anybody writes it, in one launch after another, and
+# counts where it is not full of 0xFF.
+GARBAGE = """\
+#include <cstdio>
+__shared__ int of_file[3];
+namespace {
+__shared__ struct { short first, second; } pair_of_file, *pointer_of_file;
+}
+__device__ int wrong;
+template <class T>
+__device__ void look_at(T& object, bool is_new = true)
+{
+    const volatile unsigned char* const bytes = (const volatile unsigned char*)&object;
+    bool is_full = true;
+    for (size_t i = 0; i < sizeof object; ++i)
+        is_full = is_full && bytes[i] == 0xFF;
+    if (is_full != is_new)
+        atomicAdd(&wrong, 1);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        *(volatile char*)&object = 0;
+    __syncthreads();
+}
+__device__ void function(bool is_new)
+{
+    __shared__ float s[8];
+    look_at(s, is_new);
+}
+template <class T, int n>
+__device__ void function_template()
+{
+    __shared__ T a[n][n], b[n][n + 1], c;
+    look_at(a), look_at(b), look_at(c);
+}
+#define SHARED(type, name) __shared__ type name##_array[4]
+__global__ void look(int rounds)
+{
+    function(true);
+    function(false);
+    function_template<float, 5>(), function_template<double, 3>(), function_template<int, 5>();
+    look_at(of_file), look_at(pair_of_file), look_at(pointer_of_file);
+    for (int round = 0; round < rounds; ++round)
+        if (round > 0) {
+            static __shared__ volatile short in_body[3], *pointer;
+            look_at(in_body, round == 1), look_at(pointer, round == 1);
+        }
+    SHARED(int4, x);
+    __shared__ alignas(16) struct { char a; double b; } y;
+    extern __shared__ int dynamic[];
+    look_at(x_array), look_at(y), look_at(*(int4*)dynamic);
+}
+int main()
+{
+    for (int i = 0; i < 3; ++i)
+        look<<<20, 33, 16>>>(3);
+    int result = 1;
+    cudaMemcpyFromSymbol(&result, wrong, sizeof result);
+    std::printf("%d", result);
+}
+"""
+
+
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+@pytest.mark.parametrize("mode", ["--workers=1", "--workers=3", "--order=reverse",
+                                  "--order=random:3", "--asan", "--tsan"])
+def test_shared_memory_begins_as_garbage(mode, cxx):
+    path = BUILD / "tests" / "garbage.cu"
+    write_source(path, GARBAGE)
+    result = start(mode, f"--cxx={need_compiler(cxx)}", path)
+    assert (result.returncode, result.stdout, build_output(result)) == (0, "0", "")
+
+
 # ---- Errors
 
 @pytest.mark.parametrize("words, message", [
@@ -616,6 +688,13 @@ FAULTS = {
     "race": ("--tsan", "s[threadIdx.x] = 1; p[threadIdx.x] = s[31 - threadIdx.x];",
              r"ThreadSanitizer: data race.*fault\.cu:4\b"),
 }
+ON_THE_HOST = {
+    "read": ("--asan", "return d[3];", r"use-after-poison.*fault\.cu:13\b"),
+    "freed": ("--asan", "free(d);", r"gives device memory at 0x\w+ to free.*fault\.cu:13\b"),
+    "deleted": ("--asan", "delete[] d;", r"gives device memory at 0x.* delete.*fault\.cu:13\b"),
+    "shifted": ("--asan", "return 1 << blocks;", r"fault\.cu:13:\d+: runtime error: shift"),
+    "spoiled": ("--tsan", "return d[3];", r"ThreadSanitizer: SEGV.*fault\.cu:13\b"),
+}
 SOUND = "s[threadIdx.x] = p[threadIdx.x]; __syncthreads(); p[threadIdx.x] = s[31 - threadIdx.x];"
 FAULT = """\
 __global__ void k(int* p)
@@ -657,6 +736,19 @@ def test_sanitizers(name, cxx, tmp_path):
 def test_sanitizers_are_quiet(mode, cxx, tmp_path):
     result = start(mode, f"--cxx={need_compiler(cxx)}", fault(tmp_path, SOUND, blocks=1))
     assert (result.returncode, result.stdout, build_output(result)) == (0, "", "")
+
+
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+@pytest.mark.parametrize("name", ON_THE_HOST)
+def test_sanitizers_let_output_out(name, cxx, tmp_path):
+    mode, line, report = ON_THE_HOST[name]
+    path = fault(tmp_path, SOUND)
+    path.write_text(path.read_text().replace(
+        "    const cudaError_t error", f"    printf(\"printed\\n\"); int blocks = 40; {line}\n"
+        "    const cudaError_t error"))
+    result = start(mode, f"--cxx={need_compiler(cxx)}", path, env={"CXXFLAGS": "-include cstdio"})
+    assert result.returncode != 0 and result.stdout == "printed\n"
+    assert re.search(report, result.stderr, re.DOTALL), result.stderr
 
 
 BLOCKS = """\
@@ -801,6 +893,15 @@ RULES = {
     "device_function": ("int h() { return device(); }", "device"),
     "barrier_on_the_host": ("void h() { __syncthreads(); }", "__syncthreads"),
     "intrinsic_on_the_host": ("float h() { return __fdividef(1, 3); }", "__fdividef"),
+    "intrinsic_with_a_namesake": ("float h() { return __expf(1); }", "__expf"),
+    "intrinsic_with_pointers": ("void h(float* p) { __sincosf(1, p, p); }", "__sincosf"),
+    "read_only_load_on_the_host": ("int h(const int* p) { return __ldg(p); }", "__ldg"),
+    "shuffle_on_the_host": ("int h() { return __shfl_xor_sync(~0u, 1, 1); }", "__shfl_xor_sync"),
+    "atomic_on_the_host": ("int h(int* p) { return atomicAdd(p, 1); }", "atomicAdd"),
+    "rhypotf_on_the_host": ("float h() { return rhypotf(3, 4); }", "rhypotf"),
+    "half_function_on_the_host": ("__half h(__half x) { return hexp(x); }", "hexp"),
+    "swap": ("__global__ void k(int* p) { std::swap(p[0], p[1]); }", "swap"),
+    "fmax_of_two_types": ("__global__ void k(double* p) { p[0] = fmax(1.0f, p[1]); }", "fmax"),
     "kernel_with_a_result": ("__global__ int k(int* p) { return *p; }", "void return type"),
     "kernel_called": ("void h(int* p) { good(p, 1); }", "not configured"),
     "wrong_argument": ("void h() { good<<<1, 1>>>(2.5, 1); }", "'int \\*'"),
@@ -811,6 +912,7 @@ RULES = {
     "api_in_a_kernel": ("__global__ void k() { cudaDeviceReset(); }", "cudaDeviceReset"),
 }
 GOOD = """\
+#include <cuda_fp16.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -820,6 +922,7 @@ GOOD = """\
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 int host() { return 1; }
 __device__ int device() { return 1; }
@@ -902,6 +1005,11 @@ __global__ void __launch_bounds__(256) all(float* p, const float* __restrict__ q
          + fmaxf(1, 2) + min(1, 2)
          + max(1.0f, 2.0f) + std::pow(2.0f, 3.0f) + std::isfinite(p[3]) + NAN + __fdividef(1, 2)
          + __ldg(q) + warpSize;
+    for (float x : {1.0f, 2.0f})
+        p[3] += x;
+    p[5] = std::move(p[6]) + std::forward<float>(p[7]) + std::initializer_list<int>{1, 2}.size();
+    r[5] = pow(p[1], 2.0) + std::pow(2, 3) + std::pow(2.0f, 3) + pow(2.0, 3.0f) + j0f(2) + y1(2.0)
+         + float(hexp(__half(2.0f))) + rnorm3d(1, 2, 3) + norm4df(1, 2, 3, 4) + clock();
     r[0] = std::sqrt(2.0) + exp(r[1]) + pow(2.0, 3) + fabs(r[2]) + floor(r[3]) + tanh(r[4]);
     sincosf(p[1], p, p + 1);
     if (threadIdx.x == 0)
@@ -933,6 +1041,11 @@ int main()
     instance<<<1, 2>>>(d, d, nullptr, 1);
     cudaMemcpyToSymbol(table, h.data(), 16);
     std::sort(h.begin(), h.end());
+    h = std::move(h);
+    float sine, cosine;
+    sincospif(0.5f, &sine, &cosine);
+    h[0] = rsqrtf(2) + float(rsqrt(2.0)) + rcbrtf(8) + sinpif(1) + float(cospi(1.0)) + normcdff(0)
+         + j0f(2) + float(__half(1.0f) + __half(2.0f)) + float(__hadd(__half(1), __half(2)));
     std::printf("%f %d %f\\n", sigmoid(2), std::max(1, 2) + max(1, 2), std::exp(2.0) + expf(1));
     return cudaGetLastError();
 }

@@ -10,6 +10,7 @@
 #include "vector_types.h"
 
 #include <cstddef>
+#include <ctime>
 
 // What clang makes of <<< >>>
 extern "C" {
@@ -32,6 +33,18 @@ __device__ void* malloc(size_t bytes) noexcept;
 __device__ void free(void* memory) noexcept;
 __device__ void* memcpy(void* to, const void* from, size_t bytes) noexcept;
 __device__ void* memset(void* memory, int value, size_t bytes) noexcept;
+__device__ clock_t clock() noexcept;
+}
+
+// Functions of the C++ library that CUDA takes for functions of both sides
+#include <utility>
+namespace std {
+template <class T>
+__device__ constexpr remove_reference_t<T>&& move(T&&) noexcept;
+template <class T>
+__device__ constexpr T&& forward(remove_reference_t<T>&) noexcept;
+template <class T>
+__device__ constexpr T&& forward(remove_reference_t<T>&&) noexcept;
 }
 
 #include <__clang_cuda_math_forward_declares.h>

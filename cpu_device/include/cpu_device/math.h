@@ -1,5 +1,5 @@
 // Mathematical functions that CUDA adds to those of <cmath>. Where a GPU's fast version is less
-// exact, the exact one stands here.
+// exact, the exact one stands here. Which of them the host has as well is as nvcc has it.
 #pragma once
 
 #include "words.h"
@@ -12,11 +12,11 @@
 #include <cstdlib>
 #include <type_traits>
 
-__device__ inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
-__device__ inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
-__device__ inline float rsqrt(float x) { return rsqrtf(x); }
-__device__ inline float rcbrtf(float x) { return 1.0f / std::cbrt(x); }
-__device__ inline double rcbrt(double x) { return 1.0 / std::cbrt(x); }
+__host__ __device__ inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+__host__ __device__ inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+__host__ __device__ inline float rsqrt(float x) { return rsqrtf(x); }
+__host__ __device__ inline float rcbrtf(float x) { return 1.0f / std::cbrt(x); }
+__host__ __device__ inline double rcbrt(double x) { return 1.0 / std::cbrt(x); }
 __device__ inline float rhypotf(float x, float y) { return 1.0f / std::hypot(x, y); }
 __device__ inline double rhypot(double x, double y) { return 1.0 / std::hypot(x, y); }
 __device__ inline float norm3df(float x, float y, float z)
@@ -27,21 +27,41 @@ __device__ inline double norm3d(double x, double y, double z)
 {
     return std::sqrt(x * x + y * y + z * z);
 }
+__device__ inline float norm4df(float x, float y, float z, float w)
+{
+    return std::sqrt(x * x + y * y + z * z + w * w);
+}
+__device__ inline double norm4d(double x, double y, double z, double w)
+{
+    return std::sqrt(x * x + y * y + z * z + w * w);
+}
+__device__ inline float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
+__device__ inline double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
 __device__ inline float fdividef(float x, float y) { return x / y; }
-__device__ inline float normcdff(float x) { return 0.5f * std::erfc(x * -0.70710678118654752f); }
-__device__ inline double normcdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
+__host__ __device__ inline float normcdff(float x) { return 0.5f * std::erfc(x * -0.70710678118654752f); }
+__host__ __device__ inline double normcdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
 
 // sin(πx) and cos(πx): the argument is brought into one period first, which is exact.
-__device__ inline double sinpi(double x)
+__host__ __device__ inline double sinpi(double x)
 {
     return std::sin(3.14159265358979324 * std::remainder(x, 2.0));
 }
-__device__ inline double cospi(double x)
+__host__ __device__ inline double cospi(double x)
 {
     return std::cos(3.14159265358979324 * std::remainder(x, 2.0));
 }
-__device__ inline float sinpif(float x) { return float(sinpi(double(x))); }
-__device__ inline float cospif(float x) { return float(cospi(double(x))); }
+__host__ __device__ inline float sinpif(float x) { return float(sinpi(double(x))); }
+__host__ __device__ inline float cospif(float x) { return float(cospi(double(x))); }
+__host__ __device__ inline void sincospi(double x, double* sine, double* cosine)
+{
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+__host__ __device__ inline void sincospif(float x, float* sine, float* cosine)
+{
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
 
 // NaN becomes 0.
 __device__ inline float __saturatef(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }

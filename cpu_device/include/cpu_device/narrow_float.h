@@ -163,7 +163,7 @@ struct Narrow {
     CPU_DEVICE_FRIEND Narrow __hsub_rn(Narrow a, Narrow b) { return a - b; }
     CPU_DEVICE_FRIEND Narrow __hmul_rn(Narrow a, Narrow b) { return a * b; }
     CPU_DEVICE_FRIEND Narrow __hdiv(Narrow a, Narrow b) { return a / b; }
-    CPU_DEVICE_FRIEND Narrow __hfma(Narrow a, Narrow b, Narrow c)
+    __device__ friend inline Narrow __hfma(Narrow a, Narrow b, Narrow c)
     {
         return fused(float(a), float(b), float(c));
     }
@@ -203,22 +203,22 @@ struct Narrow {
     CPU_DEVICE_FRIEND bool __hgt(Narrow a, Narrow b) { return a > b; }
     CPU_DEVICE_FRIEND bool __hge(Narrow a, Narrow b) { return a >= b; }
 
-    CPU_DEVICE_FRIEND Narrow hexp(Narrow a) { return std::exp(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hexp2(Narrow a) { return std::exp2(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hexp10(Narrow a) { return std::pow(10.0f, float(a)); }
-    CPU_DEVICE_FRIEND Narrow hlog(Narrow a) { return std::log(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hlog2(Narrow a) { return std::log2(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hlog10(Narrow a) { return std::log10(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hsqrt(Narrow a) { return std::sqrt(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hrsqrt(Narrow a) { return 1 / std::sqrt(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hrcp(Narrow a) { return 1 / float(a); }
-    CPU_DEVICE_FRIEND Narrow hsin(Narrow a) { return std::sin(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hcos(Narrow a) { return std::cos(float(a)); }
-    CPU_DEVICE_FRIEND Narrow htanh(Narrow a) { return std::tanh(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hceil(Narrow a) { return std::ceil(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hfloor(Narrow a) { return std::floor(float(a)); }
-    CPU_DEVICE_FRIEND Narrow hrint(Narrow a) { return std::nearbyint(float(a)); }
-    CPU_DEVICE_FRIEND Narrow htrunc(Narrow a) { return std::trunc(float(a)); }
+    __device__ friend inline Narrow hexp(Narrow a) { return std::exp(float(a)); }
+    __device__ friend inline Narrow hexp2(Narrow a) { return std::exp2(float(a)); }
+    __device__ friend inline Narrow hexp10(Narrow a) { return std::pow(10.0f, float(a)); }
+    __device__ friend inline Narrow hlog(Narrow a) { return std::log(float(a)); }
+    __device__ friend inline Narrow hlog2(Narrow a) { return std::log2(float(a)); }
+    __device__ friend inline Narrow hlog10(Narrow a) { return std::log10(float(a)); }
+    __device__ friend inline Narrow hsqrt(Narrow a) { return std::sqrt(float(a)); }
+    __device__ friend inline Narrow hrsqrt(Narrow a) { return 1 / std::sqrt(float(a)); }
+    __device__ friend inline Narrow hrcp(Narrow a) { return 1 / float(a); }
+    __device__ friend inline Narrow hsin(Narrow a) { return std::sin(float(a)); }
+    __device__ friend inline Narrow hcos(Narrow a) { return std::cos(float(a)); }
+    __device__ friend inline Narrow htanh(Narrow a) { return std::tanh(float(a)); }
+    __device__ friend inline Narrow hceil(Narrow a) { return std::ceil(float(a)); }
+    __device__ friend inline Narrow hfloor(Narrow a) { return std::floor(float(a)); }
+    __device__ friend inline Narrow hrint(Narrow a) { return std::nearbyint(float(a)); }
+    __device__ friend inline Narrow htrunc(Narrow a) { return std::trunc(float(a)); }
 
     __device__ friend inline Narrow atomicAdd(Narrow* address, Narrow value)
     {
@@ -269,7 +269,7 @@ struct alignas(4) NarrowPair {
     CPU_DEVICE_FRIEND NarrowPair __hmul2(NarrowPair a, NarrowPair b) { return a * b; }
     CPU_DEVICE_FRIEND NarrowPair __h2div(NarrowPair a, NarrowPair b) { return a / b; }
     CPU_DEVICE_FRIEND NarrowPair __hneg2(NarrowPair a) { return -a; }
-    CPU_DEVICE_FRIEND NarrowPair __hfma2(NarrowPair a, NarrowPair b, NarrowPair c)
+    __device__ friend inline NarrowPair __hfma2(NarrowPair a, NarrowPair b, NarrowPair c)
     {
         return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
     }
@@ -282,12 +282,12 @@ struct alignas(4) NarrowPair {
         return {__hmin(a.x, b.x), __hmin(a.y, b.y)};
     }
     CPU_DEVICE_FRIEND NarrowPair __habs2(NarrowPair a) { return {__habs(a.x), __habs(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2exp(NarrowPair a) { return {hexp(a.x), hexp(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2log(NarrowPair a) { return {hlog(a.x), hlog(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2sqrt(NarrowPair a) { return {hsqrt(a.x), hsqrt(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2rsqrt(NarrowPair a) { return {hrsqrt(a.x), hrsqrt(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2rcp(NarrowPair a) { return {hrcp(a.x), hrcp(a.y)}; }
-    CPU_DEVICE_FRIEND NarrowPair h2tanh(NarrowPair a) { return {htanh(a.x), htanh(a.y)}; }
+    __device__ friend inline NarrowPair h2exp(NarrowPair a) { return {hexp(a.x), hexp(a.y)}; }
+    __device__ friend inline NarrowPair h2log(NarrowPair a) { return {hlog(a.x), hlog(a.y)}; }
+    __device__ friend inline NarrowPair h2sqrt(NarrowPair a) { return {hsqrt(a.x), hsqrt(a.y)}; }
+    __device__ friend inline NarrowPair h2rsqrt(NarrowPair a) { return {hrsqrt(a.x), hrsqrt(a.y)}; }
+    __device__ friend inline NarrowPair h2rcp(NarrowPair a) { return {hrcp(a.x), hrcp(a.y)}; }
+    __device__ friend inline NarrowPair h2tanh(NarrowPair a) { return {htanh(a.x), htanh(a.y)}; }
     CPU_DEVICE_FRIEND NarrowPair __lowhigh2highlow(NarrowPair a) { return {a.y, a.x}; }
     CPU_DEVICE_FRIEND float __low2float(NarrowPair a) { return a.x; }
     CPU_DEVICE_FRIEND float __high2float(NarrowPair a) { return a.y; }

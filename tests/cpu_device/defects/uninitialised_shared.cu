@@ -1,4 +1,4 @@
-// Sums collected in shared memory that nobody has set to zero.
+// Sums collected in dynamic shared memory that nobody has set to zero.
 //
 // tool:      plain run
 // message:   FAIL: wrong result

@@ -323,7 +323,8 @@ void matmul_gpu(Launch launch, Shape s, const float* a, const float* b, float* c
 // program prints how much of it the results use. A fixed tolerance would be too small for a large k
 // and would hide mistakes with a small one. With k = 0 nothing is allowed, and the empty sum has to
 // be exactly 0. With a k of tens of thousands the tolerance is larger than a single product. There
-// a missing product could hide. A small k finds it.
+// a missing product could hide. A small k finds it. With a k of ten million the check fails, and
+// rightly: the sums are so large that a product is rounded to a whole number when it is added.
 //
 // The reference adds in double precision, whose errors are 2²⁹ times smaller. The inputs are
 // random numbers between ½ and 1½ from a fixed seed. They are positive, so that the sum in the

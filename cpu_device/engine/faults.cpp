@@ -2,6 +2,7 @@
 // that CUDA gives. Under a sanitizer the memory faults are its own to report.
 
 #include "engine.h"
+#include "host_memory.h"
 #include "print.h"
 #include "report.h"
 #include "sanitizers.h"
@@ -174,6 +175,9 @@ void catch_faults()
     __asan_set_error_report_callback([](const char*) {
         if (in_kernel())
             say("this was %s", where(*worker).text);
+        if (const unsigned argument = argument_that_leads_to(__asan_get_report_address()))
+            say("a pointer in argument %u leads to memory of the host; a kernel needs device memory",
+                argument);
     });
     __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) {}, on_free);
 #endif

@@ -1,0 +1,21 @@
+// Memory of the host that a kernel can reach through a structure among its arguments.
+#pragma once
+
+#include "cpu_device/engine.h"
+
+namespace cpu_device {
+
+// As long as it exists, such memory is closed, which only AddressSanitizer can do: it knows the
+// blocks of the heap and the variables on a stack, and that a kernel uses one is its to report.
+// A pointer that the kernel does not follow does no harm.
+class ClosedToKernel {
+public:
+    explicit ClosedToKernel(const Launch& launch);
+    ~ClosedToKernel();
+    ClosedToKernel(const ClosedToKernel&) = delete;
+};
+
+// The number of the argument through which the kernel that runs got this address; 0: none.
+unsigned argument_that_leads_to(const void* address);
+
+}  // namespace cpu_device

@@ -58,8 +58,8 @@ void describe(char* text, size_t size, const void* address)
                       which);
 }
 
-constexpr char gives_to_free[] = "host code gives device memory at %p to free() or delete%s; it goes "
-                                 "to cudaFree";
+constexpr char gives_to_free[] =
+    "host code gives device memory at %p to free() or delete%s; it goes to cudaFree";
 
 void explain_to_host(const void* address)
 {
@@ -176,8 +176,8 @@ void catch_faults()
         if (in_kernel())
             say("this was %s", where(*worker).text);
         if (const unsigned argument = argument_that_leads_to(__asan_get_report_address()))
-            say("a pointer in argument %u leads to memory of the host; a kernel needs device memory",
-                argument);
+            say("a pointer in argument %u leads to memory of the host; a kernel needs device "
+                "memory", argument);
     });
     __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) {}, on_free);
 #endif

@@ -7,7 +7,8 @@ namespace cpu_device {
 
 // As long as it exists, such memory is closed, which only AddressSanitizer can do: it knows the
 // blocks of the heap and the variables on a stack, and that a kernel uses one is its to report.
-// A pointer that the kernel does not follow does no harm.
+// A pointer that the kernel does not follow does no harm. (A second thread of the host that uses
+// the same memory meanwhile would be reported as well.)
 class ClosedToKernel {
 public:
     explicit ClosedToKernel(const Launch& launch);

@@ -1,6 +1,6 @@
 // A kernel that never ends, for instance because a thread spins on what another, which cannot run
-// meanwhile, has to do, is ended after CPU_DEVICE_TIMEOUT seconds. The other may be of its block, or
-// of one that has not begun.
+// meanwhile, has to do, is ended after CPU_DEVICE_TIMEOUT seconds. The other may be of its block,
+// or of one that has not begun.
 
 #include "watchdog.h"
 

@@ -24,7 +24,7 @@ public:
     PointerArgument pointers[max_pointers];
     unsigned pointer_count = 0;
 
-    // Where the arguments lie that are structures, which may hold pointers. AddressSanitizer's only.
+    // Where the arguments lie that are structures, which may hold pointers. For AddressSanitizer.
     struct Structure {
         unsigned number; // counted from 1
         const void* start;

@@ -4,7 +4,7 @@
 // tool:      --asan
 // message:   a pointer in argument 1 leads to memory of the host
 // line:      v.x[threadIdx.x] =
-// corrected: const Vector v{x, n};
+// corrected: const Vector v{x, n, &host};
 
 #include <vector>
 
@@ -15,6 +15,7 @@ constexpr int n = 64;
 struct Vector {
     int* x;
     int size;
+    const void* owner;                     // for the host, which may well be there
 };
 
 __global__ void fill(Vector v)
@@ -28,7 +29,7 @@ int main()
     std::vector<int> host(n);
     int* x;
     CHECK(cudaMallocManaged(&x, n * sizeof(int)));
-    const Vector v{host.data(), n};        // MISTAKE: the pointer is the host's
+    const Vector v{host.data(), n, &host};  // MISTAKE: the pointer is the host's
     fill<<<1, n>>>(v);
     CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());

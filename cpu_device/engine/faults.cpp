@@ -134,11 +134,18 @@ private:
 };
 
 #ifdef CPU_DEVICE_ASAN
+void on_malloc(const volatile void* memory, size_t)
+{
+    if (in_kernel())
+        note_allocation(const_cast<const void*>(memory));
+}
+
 // To AddressSanitizer a buffer is a block of the heap as good as any. A closed one is poisoned, as
 // nothing else is that may be freed.
 void on_free(const volatile void* memory)
 {
     void* const start = const_cast<void*>(memory);
+    note_free(start);
     if (in_kernel() || !start || !is_poisoned(start) || !engine().memory.starting_at(start))
         return;
     rescue_prints();
@@ -179,7 +186,7 @@ void catch_faults()
             say("a pointer in argument %u leads to memory of the host; a kernel needs device "
                 "memory", argument);
     });
-    __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) {}, on_free);
+    __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 #endif
 #if defined(CPU_DEVICE_ASAN) || defined(CPU_DEVICE_TSAN)
     __sanitizer_set_death_callback(rescue_prints);

@@ -4,6 +4,8 @@
 #include "sanitizers.h"
 
 #include <cstring>
+#include <mutex>
+#include <unordered_set>
 #include <vector>
 
 namespace cpu_device {
@@ -25,7 +27,40 @@ std::vector<Region>& regions()
     return only;
 }
 
+std::mutex lock;
+thread_local bool changing = false;
+
+std::unordered_set<const void*>& allocated_by_kernels()
+{
+    static auto& only = *new std::unordered_set<const void*>;
+    return only;
+}
+
+// The set allocates and frees as well, of which it need not know.
+template <class Change>
+void change_allocations(Change change)
+{
+    if (changing)
+        return;
+    changing = true;
+    {
+        const std::lock_guard<std::mutex> hold(lock);
+        change(allocated_by_kernels());
+    }
+    changing = false;
+}
+
 }  // namespace
+
+void note_allocation(const void* block)
+{
+    change_allocations([&](auto& blocks) { blocks.insert(block); });
+}
+
+void note_free(const void* block)
+{
+    change_allocations([&](auto& blocks) { blocks.erase(block); });
+}
 
 ClosedToKernel::ClosedToKernel(const Launch& launch)
 {
@@ -41,7 +76,8 @@ ClosedToKernel::ClosedToKernel(const Launch& launch)
             size_t region_bytes = 0;
             const char* const kind =
                 __asan_locate_address(address, name, sizeof name, &region, &region_bytes);
-            if (region && (!std::strcmp(kind, "heap") || !std::strcmp(kind, "stack")))
+            const bool is_hosts = !allocated_by_kernels().count(region);
+            if (region && is_hosts && (!std::strcmp(kind, "heap") || !std::strcmp(kind, "stack")))
                 regions().push_back({argument, static_cast<char*>(region), region_bytes});
         }
     }

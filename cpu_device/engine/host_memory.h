@@ -16,6 +16,10 @@ public:
     ClosedToKernel(const ClosedToKernel&) = delete;
 };
 
+// Blocks of the heap that kernels allocate are the device's, wherever their address lies.
+void note_allocation(const void* block);
+void note_free(const void* block);
+
 // The number of the argument through which the kernel that runs got this address; 0: none.
 unsigned argument_that_leads_to(const void* address);
 

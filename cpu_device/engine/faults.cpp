@@ -2,6 +2,7 @@
 // that CUDA gives. Under a sanitizer the memory faults are its own to report.
 
 #include "engine.h"
+#include "host_memory.h"
 #include "print.h"
 #include "report.h"
 #include "sanitizers.h"
@@ -57,8 +58,8 @@ void describe(char* text, size_t size, const void* address)
                       which);
 }
 
-constexpr char gives_to_free[] = "host code gives device memory at %p to free() or delete%s; it goes "
-                                 "to cudaFree";
+constexpr char gives_to_free[] =
+    "host code gives device memory at %p to free() or delete%s; it goes to cudaFree";
 
 void explain_to_host(const void* address)
 {
@@ -133,11 +134,18 @@ private:
 };
 
 #ifdef CPU_DEVICE_ASAN
+void on_malloc(const volatile void* memory, size_t)
+{
+    if (in_kernel())
+        note_allocation(const_cast<const void*>(memory));
+}
+
 // To AddressSanitizer a buffer is a block of the heap as good as any. A closed one is poisoned, as
 // nothing else is that may be freed.
 void on_free(const volatile void* memory)
 {
     void* const start = const_cast<void*>(memory);
+    note_free(start);
     if (in_kernel() || !start || !is_poisoned(start) || !engine().memory.starting_at(start))
         return;
     rescue_prints();
@@ -174,8 +182,11 @@ void catch_faults()
     __asan_set_error_report_callback([](const char*) {
         if (in_kernel())
             say("this was %s", where(*worker).text);
+        if (const unsigned argument = argument_that_leads_to(__asan_get_report_address()))
+            say("a pointer in argument %u leads to memory of the host; a kernel needs device "
+                "memory", argument);
     });
-    __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) {}, on_free);
+    __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 #endif
 #if defined(CPU_DEVICE_ASAN) || defined(CPU_DEVICE_TSAN)
     __sanitizer_set_death_callback(rescue_prints);

@@ -1,6 +1,7 @@
 // A launch: what is wrong with it is said at once, the rest when it runs.
 
 #include "engine.h"
+#include "host_memory.h"
 #include "report.h"
 #include "sanitizers.h"
 #include "settings.h"
@@ -200,6 +201,7 @@ cudaError_t run(Launch& launch)
             run.stride = next_random(random) % run.blocks + 1;
         while (std::gcd(run.stride, run.blocks) != 1);
     }
+    const ClosedToKernel closed(launch);
     pool.work(run, own);
     return cudaError_t(run.error);
 }

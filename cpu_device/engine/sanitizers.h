@@ -20,6 +20,9 @@ void __sanitizer_start_switch_fiber(void** save, const void* low, size_t size);
 void __sanitizer_finish_switch_fiber(void* saved, const void** old_low, size_t* old_size);
 void __asan_poison_memory_region(const volatile void* memory, size_t size);
 void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
+const char* __asan_locate_address(void* address, char* name, size_t name_size,
+                                  void** region, size_t* region_size);
+void* __asan_get_report_address();
 int __asan_address_is_poisoned(const volatile void* memory);
 void __asan_set_error_report_callback(void (*callback)(const char* report));
 }

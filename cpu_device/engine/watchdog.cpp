@@ -1,5 +1,6 @@
 // A kernel that never ends, for instance because a thread spins on what another, which cannot run
-// meanwhile, has to do, is ended after CPU_DEVICE_TIMEOUT seconds.
+// meanwhile, has to do, is ended after CPU_DEVICE_TIMEOUT seconds. The other may be of its block,
+// or of one that has not begun.
 
 #include "watchdog.h"
 
@@ -31,6 +32,11 @@ void on_wake_up(int)
             settings().timeout);
         say("    threads of a block take turns here: one that spins until another has done "
             "something, without a barrier, waits for ever");
+        const unsigned long long begun = __atomic_load_n(&w.run->next, __ATOMIC_RELAXED);
+        if (begun < w.run->blocks)
+            say("    so does one that spins until another block has done something: of %llu blocks "
+                "%llu have begun, and the others wait until one of these is over", w.run->blocks,
+                begun);
     }
     leave_kernel(cudaErrorLaunchTimeout);
 }

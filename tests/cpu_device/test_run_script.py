@@ -331,6 +331,10 @@ def test_misuse(words, message, program):
     (["--gdb-batch=no.gdb", "program.cu"], "no.gdb: cannot be read"),
     (["--build", "-o", "folder.cu", "program.cu"], "folder.cu: is a folder"),
     (["--build", "-o", "no/where", "program.cu"], "no/where: cannot be written"),
+    (["--build", "-o", "program.cu", "program.cu"],
+     "program.cu: is the source, which would be overwritten"),
+    (["--build", "-o", "program.cu", "folder.cu/../program.cu"],
+     "program.cu: is the source, which would be overwritten"),
     (["--cxx=nothing", "program.cu"], "nothing is no C++ compiler that runs here"),
 ])
 def test_what_is_not_there(words, message, program):
@@ -338,6 +342,7 @@ def test_what_is_not_there(words, message, program):
     result = start(*words, cwd=program.parent)
     assert (result.returncode, result.stdout) == (1, "")
     assert build_output(result) == f"cpu_device/run: {message}\n"
+    assert program.read_text() == ARGUMENTS
 
 
 def test_help():

@@ -24,6 +24,16 @@ public:
     PointerArgument pointers[max_pointers];
     unsigned pointer_count = 0;
 
+    // Where the arguments lie that are structures, which may hold pointers. For AddressSanitizer.
+    struct Structure {
+        unsigned number; // counted from 1
+        const void* start;
+        size_t bytes;
+    };
+    static constexpr unsigned max_structures = 16;
+    Structure structures[max_structures];
+    unsigned structure_count = 0;
+
     virtual ~Launch() = default;
 
     // Runs threads of the block, one after another, on the calling stack: all that

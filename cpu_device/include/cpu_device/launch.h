@@ -19,6 +19,10 @@ public:
     {
         unsigned number = 0;
         (note_pointer(++number, arguments_), ...);
+#ifdef CPU_DEVICE_ASAN
+        number = 0;
+        std::apply([&](auto&... kept) { (note_structure(++number, kept), ...); }, arguments);
+#endif
     }
 
     void run_threads() override
@@ -49,6 +53,14 @@ private:
             (void)number;
             (void)argument;
         }
+    }
+
+    template <class Parameter>
+    void note_structure(unsigned number, const Parameter& argument)
+    {
+        if (std::is_class_v<Parameter> && structure_count < max_structures)
+            structures[structure_count++] = {number, __builtin_addressof(argument),
+                                             sizeof argument};
     }
 };
 

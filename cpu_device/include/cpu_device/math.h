@@ -38,8 +38,14 @@ __device__ inline double norm4d(double x, double y, double z, double w)
 __device__ inline float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
 __device__ inline double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
 __device__ inline float fdividef(float x, float y) { return x / y; }
-__host__ __device__ inline float normcdff(float x) { return 0.5f * std::erfc(x * -0.70710678118654752f); }
-__host__ __device__ inline double normcdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
+__host__ __device__ inline float normcdff(float x)
+{
+    return 0.5f * std::erfc(x * -0.70710678118654752f);
+}
+__host__ __device__ inline double normcdf(double x)
+{
+    return 0.5 * std::erfc(x * -0.70710678118654752);
+}
 
 // sin(πx) and cos(πx): the argument is brought into one period first, which is exact.
 __host__ __device__ inline double sinpi(double x)

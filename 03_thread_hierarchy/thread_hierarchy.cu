@@ -245,7 +245,7 @@ __global__ void add_grid_stride(size_t n, const float* a, const float* b, float*
 
 // ## Bytes in flight
 //
-// With 2²⁸ elements on an H200, one element a thread moves 0.80 of the bytes per second that the
+// With 2²⁸ elements on an H200, one element a thread moves 0.79 of the bytes per second that the
 // best kernel moves. What holds it back?
 //
 // From the moment a load is asked for until its bytes are there, time passes, and all that time
@@ -425,8 +425,8 @@ int main(int argc, char** argv)
 // ## How fast?
 //
 // ```sh
-// nvcc -O3 -arch=native -Xcompiler -fopenmp -DBENCHMARKS thread_hierarchy.cu -o bench -lbenchmark
-// ./bench
+// FLAGS="-O3 -std=c++17 -arch=native -DBENCHMARKS -Xcompiler -fopenmp"
+// nvcc $FLAGS thread_hierarchy.cu -o thread_hierarchy_bench -lbenchmark && ./thread_hierarchy_bench
 // ```
 //
 // As in chapter 1, two events enclose a batch of launches.
@@ -623,7 +623,7 @@ void gpu_float4_blocks(benchmark::State& state)
 
 // What could be reached at best? An addition is next to nothing beside the bytes. So the ceiling
 // is `add_float4` itself in several shapes, threads a block and `float4`s a thread, the best of
-// them at each size. (`add_four` comes out a fifth of a per cent above it at 2²⁸.)
+// them at each size. (`add_four` comes out a third of a per cent above it at 2²⁸.)
 
 template <unsigned threads, int quads>
 void gpu_ceiling(benchmark::State& state)

@@ -49,8 +49,8 @@ def test_no_elements(program):
     assert lines[-1] == "PASS"
 
 
-def test_default_leaves_one_element_to_the_last_block(program):
-    assert run([program]).stdout == run([program, 4 * 128 * 1944 + 1]).stdout
+def test_default_leaves_three_elements_to_the_last_block(program):
+    assert run([program]).stdout == run([program, 4 * 128 * 1944 + 3]).stdout
 
 
 @pytest.mark.parametrize("arguments", NO_SIZES, ids=repr)

@@ -97,6 +97,7 @@ def test_default_has_no_square_and_one_that_fits_a_block(program):
     assert len(shapes) == 3 and all(len(set(shape)) == 3 for shape in shapes)
     assert shapes[0][0] * shapes[0][1] <= 1024 < shapes[1][0] * shapes[1][1]
     assert shapes[1][2] > 3 * 32 and shapes[2][2] < 8       # smaller than any tile
+    assert shapes[2][0] // 8 * (shapes[2][1] // 32) > 1024  # more blocks than a block has threads
     assert all(size % tile for shape in shapes for size in shape for tile in (8, 16, 32))
     assert lines[-1] == "PASS"
 

@@ -171,9 +171,10 @@ mistake("04", "rows: there are fewer than in one block", "dim3 grid_for(", "(y +
         "y / block.y", "7 150")
 mistake("04", "float4", "void launch_float4(", "(threads + 255) / 256", "threads / 256", "333 1001", "7 9")
 mistake("05", "one element a thread", LAUNCH_5, "(n + 255) / 256", "(n / 256 + !(n / 256))", "1000")
-mistake("04", "float4: one block is dropped, with fewer than four elements", "void launch_float4(", "(s.count() + 3) / 4",
-        "(s.count() + 3) / 4 - (s.count() % 4 != 0)", "", "515 1537")
-mistake("05", "float4: one block is dropped, with one element", "void launch_float4(", "(n + 511) / 512", "(n + 510) / 512",
+mistake("04", "float4: one block is dropped, with fewer than four elements", "void launch_float4(",
+        "(s.count() + 3) / 4", "(s.count() + 3) / 4 - (s.count() % 4 != 0)", "", "515 2561")
+mistake("05", "float4: one block is dropped, with up to three elements", "void launch_float4(", "(n + 511) / 512",
+        "(n + 508) / 512",
         "", "513")
 mistake("05", "float4: a quarter of the blocks", "void launch_float4(", "(n + 511) / 512", "(n + 2047) / 2048",
         "2000")
@@ -223,7 +224,8 @@ mistake("05", "one element a thread", APPLY_5, X + " + threadIdx.x", "threadIdx.
 mistake("05", "float4", FLOAT4_5, X + " + threadIdx.x", "threadIdx.x", "1000")
 mistake("06", "columns on x", NAIVE_6, "block_on_y()", "0", ODD_6, CUBE)
 mistake("06", "tiles", TILE_6, "size_t(blockIdx.x) * tile + x", "size_t(x)", ODD_6, CUBE)
-mistake("07", "fused", FUSED_7, "size_t(blockIdx.x) * blockDim.x", "size_t(0)", "1 5 257")
+mistake("07", "fused", FUSED_7, "size_t(blockIdx.x) * blockDim.x", "size_t(0)", "", "1 5 257")
+mistake("07", "the bias", BIAS_7, "b[row]", "b[threadIdx.x]", "", "1 5 257")
 
 kind("One too few at the end")
 mistake("01", "one thread", THREAD_1, "i < n", "i + 1 < n", "1000", "1", "1025")
@@ -283,6 +285,8 @@ mistake("03", "the tail of a float4 kernel is left out", QUADS_3, "tail < n", "t
 mistake("04", "no second round in y", MATRIX_4, "size_t(gridDim.y) * blockDim.y", "rows", "1048577 1")
 mistake("04", "no second round in z", TENSOR_4, "size_t(gridDim.z) * blockDim.z", "depth", "1048577 1 1")
 mistake("05", "the tail of a float4 kernel is left out", FLOAT4_5, "j < n", "j + 4 < n", "1003", "1")
+mistake("05", "the tail of a float4 kernel reads one element", FLOAT4_5, "y[j] = function(x[j]);",
+        "y[j] = function(x[i]);", "", "1003")
 mistake("06", "the tail of k is left out", TILE_6, "p < s.k", "p + tile <= s.k", ODD_6)
 mistake("06", "no second plane of blocks", None, "blockIdx.z * gridDim.y + blockIdx.y", "blockIdx.y", "524300 1 0")
 mistake("07", "no second round in y", TILE_7, "first_n += size_t(gridDim.y) * tile", "first_n = s.batch", "100 20 35",
@@ -471,14 +475,17 @@ mistake("05", "cut off at 16", SIGMOID, FORMULA, "x > 16 ? 1 : x < -16 ? 0 : 1 /
 mistake("05", "the second form", "__host__ __device__ float sigmoid_second_form(", "e / (1 + e)", "e / (2 + e)", "1")
 mistake("07", "forgotten", APPLY_7, "sigmoid(y[row])", "y[row]", CUBE, large=LARGE)
 mistake("07", "exp(x) / (1 + exp(x)), which overflows", SIGMOID, FORMULA, "expf(x) / (1 + expf(x))", CUBE, "3 2 7")
-mistake("07", "x is clamped at 10", SIGMOID, FORMULA, "1 / (1 + expf(-fminf(fmaxf(x, -10), 10)))", CUBE)
+mistake("07", "x is clamped at 30", SIGMOID, FORMULA, "1 / (1 + expf(-fminf(fmaxf(x, -30), 30)))", CUBE)
+mistake("07", "cut off at 16", SIGMOID, FORMULA, "x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x))", CUBE)
+mistake("07", "by the hyperbolic tangent", SIGMOID, FORMULA, "0.5f * tanhf(0.5f * x) + 0.5f", CUBE)
 
 kind("The tolerance is absolute")
 mistake("05", "one ulp of 1", "double allowed(",
         "(units_exp * (1 - y) + 0.5 + units_divide) * FLT_EPSILON * y + FLT_MIN",
         "0.5 * FLT_EPSILON + 0 * (units_exp + units_divide + y)", "100003")
 mistake("06", "a hundred thousandth", None, "0.5 * FLT_EPSILON * reference[i]", "1e-5 / roundings", "64 64 4096")
-mistake("07", "one ulp of 1", "Reference layer_double(", "roundings * 0x1p-24 * size / 4", "0 * size", "1 4108 31")
+mistake("07", "one ulp of 1", "Reference layer_double(", "delta * std::exp(delta) * y * (1 - y)", "0 * delta",
+        "1 4108 31")
 
 kind("More threads or blocks than there may be")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025")
@@ -506,6 +513,17 @@ kind("Rounded once on one side and twice on the other")
 mistake("06", "the GPU rounds twice", BY_6, "step(a[i / s.n * s.k + p], b[p * s.n + i % s.n], sum)",
         "__fadd_rn(__fmul_rn(a[i / s.n * s.k + p], b[p * s.n + i % s.n]), sum)", CUBE, ODD_6)
 mistake("06", "the CPU rounds once", None, "product(a, b) + sum", "fmaf(a, b, sum)", CUBE, ODD_6)
+
+kind("The number of blocks and that of threads are exchanged")
+mistake("03", "all kernels", LAUNCH_3, "<<<blocks, threads_a_block>>>", "<<<threads_a_block, blocks>>>", "1000003")
+mistake("04", "float4", "void launch_float4(", "<<<(threads + 255) / 256, 256>>>",
+        "<<<256, (threads + 255) / 256>>>", "", "515 2561")
+mistake("06", "columns on x", "void launch_matmul(", "<<<grid, matrix_block>>>", "<<<matrix_block, grid>>>", "",
+        "1027 299 5")
+mistake("06", "rows on x", "void launch_rows_on_x(", "<<<grid, matrix_block>>>", "<<<matrix_block, grid>>>", "",
+        "1027 299 5")
+mistake("07", "fused", "void launch_fused(", "<<<(s.out + 255) / 256, 256>>>", "<<<256, (s.out + 255) / 256>>>",
+        "1 3 262147")
 
 kind("A block is taken to have 256 threads")
 mistake("03", "a grid-stride loop", STRIDE_3, "size_t(gridDim.x) * blockDim.x", "size_t(gridDim.x) * 256", "1000003")

@@ -245,7 +245,7 @@ __global__ void add_grid_stride(size_t n, const float* a, const float* b, float*
 
 // ## Bytes in flight
 //
-// With 2²⁸ elements on an H200, one element a thread moves 0.79 of the bytes per second that the
+// With 2²⁸ elements on an H200, one element a thread moves 0.78 of the bytes per second that the
 // best kernel moves. What holds it back?
 //
 // From the moment a load is asked for until its bytes are there, time passes, and all that time
@@ -623,7 +623,7 @@ void gpu_float4_blocks(benchmark::State& state)
 
 // What could be reached at best? An addition is next to nothing beside the bytes. So the ceiling
 // is `add_float4` itself in several shapes, threads a block and `float4`s a thread, the best of
-// them at each size. (`add_four` comes out a third of a per cent above it at 2²⁸.)
+// them at each size. (`add_four` comes out a fifth of a per cent above it at 2²⁸.)
 
 template <unsigned threads, int quads>
 void gpu_ceiling(benchmark::State& state)
@@ -698,30 +698,30 @@ BENCHMARK(gpu_multiply_add)->MinTime(0.1)->UseManualTime();
 BENCHMARK_MAIN();
 
 // In theory the H200 moves 4814 GB/s and does 66.9 TFLOP/s (4800 and 67 in its data sheet). The
-// best kernel here moves 4.4 TB/s, and `multiply_add` does 59.9 TFLOP/s.
+// best kernel here moves 4.4 TB/s, and `multiply_add` does 60.1 TFLOP/s.
 //
-// Against one CPU thread the `float4` kernel wins from about 25,000 elements on. Against all 32 it
-// wins at every size from 1024 on: a short vector because it takes longer to start 32 threads than
+// Against one CPU thread the `float4` kernel wins from about 25,000 elements on. Against all 16 it
+// wins at every size from 1024 on: a short vector because it takes longer to start 16 threads than
 // to launch a kernel, a long one because the device's memory is so much faster. With the
 // transfers it is another matter. From pageable memory the GPU never wins; from pinned memory
-// it beats one CPU thread from about 200,000 elements on, and 32 never. At best 55 GB/s of our
+// it beats one CPU thread from about 200,000 elements on, and 16 never. At best 55 GB/s of our
 // bytes come through the bus between host and device, about an eightieth of what the device's own
 // memory moves. A vector that is sent over, added and fetched back was not worth the trip. One
 // that stays on the device for many kernels is.
 //
-// With 2²⁸ elements, one element a thread reaches 0.80 of the ceiling, the grid-stride loop 0.83,
+// With 2²⁸ elements, one element a thread reaches 0.78 of the ceiling, the grid-stride loop 0.82,
 // and both four scalars and a `float4` a thread more than 0.99.
 //
-// And the number of threads a block? With one element a thread, blocks of 32 threads reach 0.15
-// of the ceiling, of 64 threads 0.29, of 256 threads 0.80 and of 1024 threads 0.68. It is the bytes
+// And the number of threads a block? With one element a thread, blocks of 32 threads reach 0.14
+// of the ceiling, of 64 threads 0.29, of 256 threads 0.78 and of 1024 threads 0.67. It is the bytes
 // in flight again. A GPU starts only so many blocks a second: 1.66 billion of 32 threads, and as
 // many of 64. Small blocks are gone before enough others have come to keep the memory busy. A large
 // one keeps its places until its last warp is done. With a `float4` a thread each block brings four
 // times the bytes, and 64 threads reach more than 0.99.
 //
 // PyTorch's `torch.add` does the same work. Timed the same way, with vectors that are not in the
-// cache, it moves 3.24, 3.66 and 3.98 TB/s for 2²¹, 2²² and 2²³ elements; ours moves 3.38, 3.76
-// and 4.03.
+// cache, it moves 3.24, 3.68 and 3.98 TB/s for 2²¹, 2²² and 2²³ elements; ours moves 3.38, 3.77
+// and 4.04.
 
 #endif
 

@@ -721,8 +721,8 @@ BENCHMARK_MAIN();
 // 32 × 4 × 2 uses two floats of each. With the depth on x the tensor takes 4.6 times as long at
 // 128 × 256 × 512, and 9.9 times at 256 × 512 × 512, more than its sectors account for.
 //
-// The `float4` kernel is at 0.995 of the ceiling, the plain one with the columns on x at 0.70.
-// And the CPU core that goes down the columns of a 4096 × 4096 matrix needs 30 times as long as
+// The `float4` kernel is at 0.995 of the ceiling, the plain one with the columns on x at 0.68.
+// And the CPU core that goes down the columns of a 4096 × 4096 matrix needs 27 times as long as
 // the one that goes along its rows.
 //
 // ## Try it

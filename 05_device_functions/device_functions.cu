@@ -650,8 +650,8 @@ BENCHMARK_MAIN();
 
 // ## What the clock says
 //
-// At 2²⁸ floats on an H200 one float a thread reaches 0.59 of the ceiling, and four reach all of
-// it: 4.28 TB/s, where `torch.sigmoid` has 4.19. With one float a thread `__expf` gains nothing,
+// At 2²⁸ floats on an H200 one float a thread reaches 0.58 of the ceiling, and four reach all of
+// it: 4.27 TB/s, where `torch.sigmoid` has 4.21. With one float a thread `__expf` gains nothing,
 // `__fdividef` 4 %, `-use_fast_math` 5 % and `tanh.approx` 6 %. With four none of them gains
 // anything: the kernel waits for memory, and has time for the accurate one. What do the fast ones
 // cost? At most 3.2 ulp with `expf` become 62 with `__expf`. With `tanh.approx` it is 17 million:

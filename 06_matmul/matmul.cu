@@ -164,14 +164,14 @@ void launch_rows_on_x(Shape s, const float* d_a, const float* d_b, float* d_c)
 // byte. For N × N matrices it is 2N³ / 12N² = N / 6. The sum of two vectors has 1/12, whatever its
 // length.
 //
-// A GPU has two ceilings, and both can be measured. The units of an H200 compute 62.9 TFLOP/s (59.9
-// in chapter 3, with one sum a thread), and its memory delivers 4.54 TB/s, each in a kernel that
+// A GPU has two ceilings, and both can be measured. The units of an H200 compute 63.1 TFLOP/s (60.1
+// in chapter 3, with one sum a thread), and its memory delivers 4.62 TB/s, each in a kernel that
 // does nothing else. So a kernel of intensity I cannot compute faster than the smaller of
 //
 //     the first ceiling      and      I × the second
 //
 // Drawn over I that is a slope that runs into a flat line. It looks like a roof, and the picture is
-// called the *roofline*. The two lines meet at 13.9 FLOP per byte. Left of that point memory is the
+// called the *roofline*. The two lines meet at 13.7 FLOP per byte. Left of that point memory is the
 // limit: there lie the long vectors of chapters 3 to 5. Right of it the limit is arithmetic. A
 // product with N = 4096 has an intensity of 683. It is far to the right, and could come near the
 // flat line.
@@ -272,7 +272,7 @@ void launch_tile(Shape s, const float* d_a, const float* d_b, float* d_c)
 // block with tiles of 32 needs 8 KiB, and 1 more for the system. By their threads two such blocks
 // fit into an SM of an H200, but with 0 % there is no room for the second. `matmul` uses no shared
 // memory. It relies on L1, and with 100 % it has the least of it. The `carveout` rows show what
-// that does at 4096 × 4096 × 4096 on an H200: `matmul_tile<32>` takes 1.45 times as long with 0 %
+// that does at 4096 × 4096 × 4096 on an H200: `matmul_tile<32>` takes 1.46 times as long with 0 %
 // as with 100 %. `matmul` takes the same time with either: what L1 has left is enough for it.
 //
 // ## There and back
@@ -931,17 +931,17 @@ BENCHMARK_MAIN();
 // "The GPU is so many times faster" depends on what it is compared with. At 1024 × 1024 × 1024 on
 // an H200 and its host the `matmul_tile<32>` kernel is
 //
-// - 21,205 times as fast as ijk on one CPU thread (4336 times at 512 × 512 × 512),
-// - 78 times as fast as ikj, the same loop in a better order, on all 32 threads,
-// - 6.9 times as fast as OpenBLAS on all threads.
+// - 19,053 times as fast as ijk on one CPU thread (4116 times at 512 × 512 × 512),
+// - 129 times as fast as ikj, the same loop in a better order, on all 16 threads,
+// - 8.6 times as fast as OpenBLAS on all threads.
 //
-// With the transfers these are 4125, 15 and 1.3 times. All six are true. Only OpenBLAS is what
-// somebody would use on the CPU, and of its two figures only the 1.3 counts the transfers. (On the
-// GPU one would use cuBLAS: 31 times as fast as OpenBLAS, without the transfers.)
+// With the transfers these are 4422, 30 and 2.0 times. All six are true. Only OpenBLAS is what
+// somebody would use on the CPU, and of its two figures only the 2.0 counts the transfers. (On the
+// GPU one would use cuBLAS: 38 times as fast as OpenBLAS, without the transfers.)
 //
-// On the GPU, in fractions of cuBLAS: at 2048 × 2048 × 2048 rows on x 0.010, columns on x 0.115,
-// tiles of 8 0.103, of 16 0.162, of 32 0.174. At 4096 × 4096 × 4096: 0.010, 0.058, 0.100, 0.157
-// and 0.159. cuBLAS itself reaches 0.81 of the FMAs that the chip can do. (Tiles of 8 can lose to
+// On the GPU, in fractions of cuBLAS: at 2048 × 2048 × 2048 rows on x 0.010, columns on x 0.117,
+// tiles of 8 0.104, of 16 0.164, of 32 0.177. At 4096 × 4096 × 4096: 0.010, 0.057, 0.101, 0.160
+// and 0.161. cuBLAS itself reaches 0.80 of the FMAs that the chip can do. (Tiles of 8 can lose to
 // no tile at all. What they load serves only 8 sums, and a block stops for it every eight steps.)
 //
 // The tile gains less than one might hope. It asks memory far less often, but L1 and L2 had kept

@@ -863,16 +863,16 @@ BENCHMARK_MAIN();
 
 // ## What the clock says
 //
-// One vector, `in` = `out` = 4096, on an H200. Three kernels take 573 µs and the fused one 569: two
-// launches are saved, and W is read as slowly as before, at 118 GB/s. One warp a row reads it at
-// 2970 GB/s, one block a row at 3590 in its best shape, 0.95 of reading alone (and at 2860 with 256
-// threads). cuBLAS and a kernel for the rest take 1.42 times as long, PyTorch 1.43 times (1.29 in a
+// One vector, `in` = `out` = 4096, on an H200. Three kernels take 576 µs and the fused one 572: two
+// launches are saved, and W is read as slowly as before, at 117 GB/s. One warp a row reads it at
+// 3000 GB/s, one block a row at 3640 in its best shape, 0.94 of reading alone (and at 2870 with 256
+// threads). cuBLAS and a kernel for the rest take 1.43 times as long, PyTorch 1.45 times (1.30 in a
 // CUDA graph). The L2 cache may still have a part of these 64 MiB from the call before. Of 1 GiB,
-// at 16384 × 16384, it has little. There one block a row reaches 0.994 of the speed of reading
-// alone, cuBLAS takes 1.12 times as long and PyTorch 1.13 times (1.11).
+// at 16384 × 16384, it has little. There one block a row reaches 0.997 of the speed of reading
+// alone, cuBLAS takes 1.11 times as long and PyTorch 1.14 times (1.11).
 //
-// For a batch of 64 vectors the tile kernel takes 295 µs, where 64 launches for one vector would
-// take 1196. For a batch of 1024 it has 0.17 of the speed of cuBLAS.
+// For a batch of 64 vectors the tile kernel takes 296 µs, where 64 launches for one vector would
+// take 1181. For a batch of 1024 it has 0.16 of the speed of cuBLAS.
 //
 // ## What a framework does
 //

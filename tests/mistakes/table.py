@@ -474,7 +474,7 @@ mistake("05", "x is clamped, and a NaN is lost", SIGMOID, FORMULA, "1 / (1 + exp
 mistake("05", "cut off at 16", SIGMOID, FORMULA, "x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x))", "100003")
 mistake("05", "the second form", "__host__ __device__ float sigmoid_second_form(", "e / (1 + e)", "e / (2 + e)", "1")
 mistake("07", "forgotten", APPLY_7, "sigmoid(y[row])", "y[row]", CUBE, large=LARGE)
-mistake("07", "exp(x) / (1 + exp(x)), which overflows", SIGMOID, FORMULA, "expf(x) / (1 + expf(x))", CUBE, "3 2 7")
+mistake("07", "exp(x) / (1 + exp(x)), which overflows", SIGMOID, FORMULA, "expf(x) / (1 + expf(x))", CUBE, "")
 mistake("07", "x is clamped at 30", SIGMOID, FORMULA, "1 / (1 + expf(-fminf(fmaxf(x, -30), 30)))", CUBE)
 mistake("07", "cut off at 16", SIGMOID, FORMULA, "x > 16 ? 1 : x < -16 ? 0 : 1 / (1 + expf(-x))", CUBE)
 mistake("07", "by the hyperbolic tangent", SIGMOID, FORMULA, "0.5f * tanhf(0.5f * x) + 0.5f", CUBE)

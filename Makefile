@@ -230,6 +230,8 @@ $(numbers:%=bench-%): bench-%: benchmark-library $$(call program,$$*) \
 # Everything is drawn, or what belongs to the MACHINE that is named.
 .PHONY: plots
 plots:
+	@$(if $(MACHINE),[ -d plots/results/$(MACHINE) ] || \
+	    { echo "there are no results of $(MACHINE) in plots/results" >&2; exit 1; })
 	@python=$$(sh make/setup python matplotlib) && "$$python" plots/plot.py $(MACHINE)
 
 # The chapters' README.md and notebooks, from their .cu and plots/results/.

@@ -344,6 +344,12 @@ def compute_sanitizer():
 PHASES = ["shapes", "sanitizers", "repeats", "leaks", "growth"]
 
 
+def at_least_1(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("chapters", nargs="*", metavar="NN", help="01, say (default: every one)")
@@ -353,9 +359,9 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="fewer runs of everything")
     parser.add_argument("--build", default=os.environ.get("BUILD") or "build", metavar="FOLDER")
     parser.add_argument("--machine", default="", help="folder in plots/results/ (default: as make)")
-    parser.add_argument("--jobs", type=int, help="programs at once")
+    parser.add_argument("--jobs", type=at_least_1, help="programs at once")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
+    parser.add_argument("--timeout", type=at_least_1, default=300, help="seconds for one run")
     return parser.parse_args()
 
 

@@ -50,7 +50,8 @@ def test_a_kernel_takes_the_same_time_each_time(name):
     for row, repetitions in rows(name).items():
         if row.endswith("/manual_time"):
             times = [seconds(repetition) for repetition in repetitions]
-            assert max(times) < 1.5 * min(times), row
+            limit = 2 if min(times) < 5e-6 else 1.5     # so short a time is that of the host's launches
+            assert max(times) < limit * min(times), row
 
 
 @each_result

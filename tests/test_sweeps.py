@@ -135,3 +135,10 @@ def test_a_program_that_hangs_or_is_missing_is_counted(a_sweep, tmp_path):
     assert a_sweep.fails(["echo", "PASS"]) is None
     assert a_sweep.fails(["echo", "PASSED"]).startswith("exit code 0: ")
     assert a_sweep.fails(["sh", "-c", "echo PASS; exit 3"]).startswith("exit code 3: ")
+
+
+@pytest.mark.parametrize("words", [("--jobs", "0"), ("--jobs", "-3"), ("--timeout", "0"), ("--timeout", "1.5")], ids=repr)
+def test_a_number_that_cannot_be_is_refused(sweep, words):
+    result = sweep("01", *words)
+    assert result.returncode == 2
+    assert f"argument {words[0]}: '{words[1]}' is no whole number from 1 on" in result.stderr

@@ -13,7 +13,7 @@ namespace cpu_device {
 // All behind one pointer, so that a kernel that writes past its shared memory has little of the
 // engine within reach.
 struct Engine {
-    std::mutex lock;
+    std::recursive_mutex lock;             // an argument's destructor may call us
     Memory memory;
     Queue queue;
     cudaError_t sticky = cudaSuccess;      // a kernel failed: nothing works from then on
@@ -42,7 +42,7 @@ cudaError_t whatever_happened(Body body)
     if (in_host_function)
         return remember(cudaErrorNotPermitted);
     Engine& e = engine();
-    const std::lock_guard<std::mutex> guard(e.lock);
+    const std::lock_guard<std::recursive_mutex> guard(e.lock);
     return remember(body(e));
 }
 

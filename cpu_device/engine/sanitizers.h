@@ -23,7 +23,7 @@ void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
 const char* __asan_locate_address(void* address, char* name, size_t name_size,
                                   void** region, size_t* region_size);
 void* __asan_get_report_address();
-int __asan_address_is_poisoned(const volatile void* memory);
+void* __asan_region_is_poisoned(void* memory, size_t size);
 void __asan_set_error_report_callback(void (*callback)(const char* report));
 }
 #endif
@@ -50,7 +50,13 @@ inline void unpoison(const void* memory, size_t size)
 {
     __asan_unpoison_memory_region(memory, size);
 }
-inline bool is_poisoned(const void* memory) { return __asan_address_is_poisoned(memory); }
+
+// Also for what is no address at all
+inline bool is_poisoned(const void* memory)
+{
+    return __asan_region_is_poisoned(const_cast<void*>(memory), 1);
+}
+
 #else
 constexpr bool asan = false;
 inline bool is_poisoned(const void*) { return false; }

@@ -52,6 +52,69 @@ RIGHT = {
             done();
             return sum != 8;
         }""",
+    "classes as arguments, which only the host copies and ends": """
+        #include <string>
+        #include <vector>
+        int copies = 0, ends = 0;
+        struct Counted {
+            int value;
+            explicit Counted(int v) : value(v) {}
+            Counted(const Counted& other) : value(other.value) { ++copies; }
+            ~Counted() { ++ends; }
+        };
+        struct Field { std::string name; std::vector<float> host; float* device; };
+        struct Image { int width, height; unsigned char* pixels; };
+        struct Array {
+            int* d;
+            Array() { cudaMalloc(&d, 256); }
+            Array(const Array&) { cudaMalloc(&d, 256); }
+            ~Array() { cudaFree(d); }
+        };
+        __global__ void twice(Field f) { f.device[threadIdx.x] *= 2; }
+        template <class F> __global__ void apply(F f) { f(threadIdx.x); }
+        __global__ void fill(Array a, char, Counted c) { a.d[threadIdx.x] = c.value; }
+        __global__ void all(double2 v, Image image, Counted c, const int& number, float* sum)
+        {
+            if (threadIdx.x == 0)
+                *sum = v.x + v.y + image.width + c.value + number;
+        }
+        int main()
+        {
+            Field f{"a name that is too long for a string's own room", std::vector<float>(64, 1.0f), nullptr};
+            cudaMallocManaged(&f.device, 256);
+            for (int i = 0; i < 64; ++i)
+                f.device[i] = i;
+            twice<<<1, 64>>>(f);
+            apply<<<1, 64>>>([f] __device__ (int i) { f.device[i] += 1; });
+            const Counted c(3);
+            fill<<<2, 64>>>(Array(), 'a', c);
+            int* number;
+            cudaMallocManaged(&number, sizeof *number);
+            *number = 5;
+            float* sum;
+            cudaMallocManaged(&sum, sizeof *sum);
+            all<<<2, 64>>>(make_double2(1, 2), Image{640, 480, nullptr}, c, *number, sum);
+            done();
+            return f.device[9] != 19 || *sum != 651 || copies != 2 || ends != 2;
+        }""",
+    "an object by reference, which is managed": """
+        struct Element { int value; };
+        __global__ void count(Element& element, int& all)
+        {
+            atomicAdd(&element.value, 1);
+            atomicAdd(&all, 1);
+        }
+        int main()
+        {
+            Element* element;
+            int* all;
+            cudaMallocManaged(&element, sizeof *element);
+            cudaMallocManaged(&all, sizeof *all);
+            element->value = *all = 0;
+            count<<<2, 32>>>(*element, *all);
+            done();
+            return element->value != 64 || *all != 64;
+        }""",
     "an index that counts from 1": """
         __global__ void count(int* p) { p[threadIdx.x + 1] = threadIdx.x; }
         int main()
@@ -130,6 +193,10 @@ def test_the_address_sanitizer_has_nothing_to_say(name, tmp_path):
 
 
 REFUSED = {
+    "an object of the host by reference": (
+        "__global__ void count(int& all) { ++all; }\nint main()\n{\n"
+        "    int* all = new int(0);\n    count<<<1, 1>>>(*all);\n    done();\n}",
+        "count: argument 1, "),
     "a barrier of the host": (
         "int main()\n{\n    __syncthreads();\n}",
         "cpu device: __syncthreads() on line 5 is called by the host; "

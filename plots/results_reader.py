@@ -182,9 +182,9 @@ def load(machine, chapter, results=RESULTS, bad=None):
 
     def read_peers(path):
         peers = read(path)
-        if own and peers.context.get("gpu") != own.context.get("gpu"):
+        if own and own.context.get("gpu") and peers.context.get("gpu") != own.context["gpu"]:
             raise BadResults(f"{path}: from {peers.context.get('gpu')}, but the chapter's results "
-                             f"are from {own.context.get('gpu')}")
+                             f"are from {own.context['gpu']}")
         return peers
 
     peers = read_or_note(results_file(machine, f"{chapter}.torch", results), bad, read_peers)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import DEVICE, REPOSITORY, run
+from conftest import DEVICE, FULL, REPOSITORY, run
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="is about the CPU device")
 
@@ -176,7 +176,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-@pytest.mark.parametrize("flags", [(), ("-O0",)], ids=repr)
+@pytest.mark.parametrize("flags", [(), ("-O0",)] if FULL else [()], ids=repr)
 @pytest.mark.parametrize("name", RIGHT)
 def test_runs(build_program, name, flags, compiler):
     program = build_program(CHECK + RIGHT[name], flags=flags, cxx=compiler)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import (BUILD, CHAPTERS, DEVICE, NVCC, REPOSITORY, environment, need, need_compiler,
+from conftest import (BUILD, CHAPTERS, DEVICE, FULL, NVCC, REPOSITORY, environment, need, need_compiler,
                       not_run, run, write_source)
 
 if DEVICE != "cpu":
@@ -965,6 +965,7 @@ def test_lint_names_the_line(clang, tmp_path):
         assert re.search(message, found[rule])
 
 
+@pytest.mark.skipif(not FULL, reason="takes long: FULL=1")
 def test_nvcc_agrees(tmp_path):
     """It refuses what the lint refuses, and compiles what the lint allows."""
     if not NVCC:

@@ -325,7 +325,7 @@ mistake("07", "the same x for every load", BLOCK_7, "v[k] = x_packs[i + k * thre
         LONG_ROW)
 mistake("07", "float4 for rows that it does not divide", "void launch_block_a_row(", "s.in % 4 == 0", "true", "1 67 1")
 mistake("07", "float4 for rows that begin at a multiple of 8 bytes", "void launch_block_a_row(", "s.in % 4 == 0",
-        "s.in % 2 == 0", "70 6 35")
+        "s.in % 2 == 0", "70 6 35", tool=DEVICE, on_gpu="")
 
 kind("A barrier is missing")
 mistake("06", "the first", TILE_6, "__syncthreads();                   // 1: both tiles are full", "", "33 20 40",

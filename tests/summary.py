@@ -44,7 +44,7 @@ def pytest_terminal_summary(terminalreporter, config):
     outcomes = [(report.nodeid.removeprefix("tests/"), "passed" if outcome == "passed" else "failed")
                 for outcome in ("passed", "failed", "error") for report in terminalreporter.stats.get(outcome, [])]
     line = summary(outcomes)
-    file = config.getoption("keep")
+    file = None if hasattr(config, "workerinput") else config.getoption("keep")   # a worker has seen a part
     if file and any(outcome == "failed" for _, outcome in outcomes):
         terminalreporter.write_line(f"{file} is as it was, since tests failed")
     elif file:

@@ -1514,3 +1514,13 @@ def test_real_chapter_from_a_folder_that_is_not_written_to(tree, tmp_path):
     assert f"--- {chapter.name}\n" in result.stdout
     assert result.stdout.endswith("\nPASS\n1 passed, 0 failed, 0 skipped\n")
     assert tree.files() == before
+
+
+def test_plots_of_a_machine_without_results(tree):
+    """Said before anything is installed for it."""
+    tree.chapters(PASSES)
+    result = tree.make("plots", "MACHINE=nosuch")
+    assert result.returncode == 2
+    assert "there are no results of nosuch in plots/results" in result.stderr
+    assert "nstalling" not in result.stdout + result.stderr
+    assert not (tree.root / ".venv").exists()

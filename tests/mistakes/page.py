@@ -23,10 +23,10 @@ HEAD = '''# Mistakes in the chapters, and who names them
 Each row is a mistake that beginners make, put into a chapter by changing a few words, and then run.
 *What you see* is what a plain run on the CPU device prints: its verdict, the CUDA error that ends
 it, or what the CPU device says about the thread that went astray. (The sign of a NaN, which means
-nothing, is left out.) The program's own check compares results and cannot name a line. `CUDA_CHECK` names the line of the call that reports the error. The
-CPU device names kernel, block and thread, and what they use; for the line in the kernel run the
-same with `--asan`. `make test` makes every one of these mistakes but those of the clock, which need
-a GPU, and fails if one is not caught.
+nothing, is left out.) The program's own check compares results and cannot name a line. `CUDA_CHECK`
+names the line of the call that reports the error. The CPU device names kernel, block and thread, and
+what they use; for the line in the kernel run the same with `--asan`. `make test` makes every one of
+these mistakes but those of the clock, which need a GPU, and fails if one is not caught.
 
 `make mistakes` writes this page, from a run of them all.'''
 CLOCK_HEAD = '''

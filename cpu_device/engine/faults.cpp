@@ -148,6 +148,7 @@ void on_free(const volatile void* memory)
     note_free(start);
     if (in_kernel() || !start || !is_poisoned(start) || !engine().memory.starting_at(start))
         return;
+    rescue_prints();
     say(gives_to_free, start, "");
     __sanitizer_print_stack_trace();
     std::abort();

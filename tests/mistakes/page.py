@@ -62,19 +62,20 @@ def switched(number):
     """The text of a chapter with all its switched mistakes in it, of which it makes the one that
     the environment has the number of. It is built once, and not for each of them."""
     text = chapter_with(number).read_text(encoding="utf-8")
-    those = [(i, *mistake.edits[0]) for i, mistake in enumerate(MISTAKES)
-             if mistake.switched and mistake.chapter == number]
+    those = [(i, *edit) for i, mistake in enumerate(MISTAKES)
+             if mistake.switched and mistake.chapter == number for edit in mistake.edits]
     places = {}
     for i, inside, old, new in those:
         # An edit in the middle of what another one replaces is made there as a whole.
         around = max((other for _, where, other, _ in those if where == inside and old in other), key=len)
-        places.setdefault((inside, around), []).append((i, mutate(around, old, new)))
+        edits = places.setdefault((inside, around), {})
+        edits[i] = mutate(edits.get(i, around), old, new)
     for (inside, old), edits in places.items():
         if old.rstrip().endswith(";"):              # statements, on lines of their own: the page shows them
-            choice = "".join(f"if (mistake == {i}) {{\n{new}\n}} else " for i, new in edits)
-            new = f"{{ {choice}{{\n{old}\n}} }}"
+            choice = "".join(f"if (mistake == {i}) {{\n{new}\n}} else " for i, new in edits.items())
+            new = f"{{ {choice}{{\n{old}\n}} }}\n"
         else:                                       # an expression
-            new = "(" + "".join(f"mistake == {i} ? {new} : " for i, new in edits) + old + ")"
+            new = "(" + "".join(f"mistake == {i} ? {new} : " for i, new in edits.items()) + old + ")"
         text = mutate(text, old, new, inside=inside)
     text = mutate(text, "#include <vector>\n", "#include <vector>\n__managed__ int mistake = -1;\n")
     main = "int main(int argc, char** argv)\n{\n"

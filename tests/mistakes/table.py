@@ -7,6 +7,8 @@ chapters. page.py makes README.md from it, and test_mistakes.py applies it.
 import re
 from dataclasses import dataclass
 
+from conftest import DEVICE as UNDER_TEST
+
 # Who catches a mistake.
 CHECK = "check"           # the program itself: FAIL, or an error of CUDA's with its line
 DEVICE = "CPU device"     # the CPU device in a plain run: kernel, block, thread, and what they use
@@ -52,26 +54,27 @@ def kind(words):
 def is_switchable(text):
     """Whether this is a whole statement, or a whole expression: then a condition can choose between
     it and another. What is taken for less than it is only takes longer."""
-    text = text.strip()
+    text = re.sub(r"<<<.*?>>>", "", text.strip())
     if not text or text == ";":
         return True
-    if re.search(r"<<<|[{}#]|//|^(const )?\w+ \w+ =|^[^\w(]", text) or text.count("(") != text.count(")"):
+    if re.search(r"[{}#]|//|^(const )?\w+ \w+ =|^[^\w(]", text) or text.count("(") != text.count(")"):
         return False
     while re.search(r"\([^()]*\)", text):             # what stands in brackets is whole
         text = re.sub(r"\([^()]*\)", "_", text)
     if text.endswith(";"):
-        return re.match(r"\w*_;|[^;]*[^=<>!;]=[^=]", text) is not None
+        return re.match(r"[\w:.]*(<\w+>)?_;|[^;]*[^=<>!;]=[^=]", text) is not None
     return not re.search(r"[;,]|[^=<>!]=[^=]|[-+*/%<>=&|]$|\b(size_t|int|float|const|if|for) \w", text)
 
 
 def mistake(chapter, words, inside, old, new, *runs, also=(), tool=CHECK, says="", on_gpu=None, large="",
             alone=False):
     """One entry. Each run is the program's arguments as words; there is at least one."""
-    # Chapter 2 resets the device, and with it the variable that switches.
-    switched = (tool in (CHECK, DEVICE) and not also and not alone and chapter != "02"
-                and is_switchable(old) and is_switchable(new))
+    edits = ((inside, old, new), *also)
+    # On a GPU chapter 2 resets the device, and with it the variable that switches.
+    switched = (tool in (CHECK, DEVICE) and not alone and (chapter != "02" or UNDER_TEST == "cpu")
+                and all(is_switchable(text) for _, *texts in edits for text in texts))
     MISTAKES.append(Mistake(
-        KIND, chapter, words, ((inside, old, new), *also),
+        KIND, chapter, words, edits,
         tuple(tuple(run.split()) for run in runs or ("",)), tool, says,
         ON_GPU[tool] if on_gpu is None else on_gpu, (tuple(large.split()),) if large else (), switched))
 
@@ -108,6 +111,11 @@ def copy(target, source, direction, size="bytes"):
     return f"    CUDA_CHECK(cudaMemcpy({target}, {source}, {size}, cudaMemcpy{direction}));\n"
 
 
+def exchanged(launch):
+    """A launch, and the same with the numbers of blocks and threads exchanged."""
+    return launch, re.sub(r"<<<(.*), (.*)>>>", r"<<<\2, \1>>>", launch)
+
+
 IN, OUT = "HostToDevice", "DeviceToHost"
 SUM = "c[i] = a[i] + b[i];"
 SUM_1 = "c[threadIdx.x] = a[threadIdx.x] + b[threadIdx.x];"
@@ -121,6 +129,14 @@ STORE_7, WEIGHT_7 = "y[row] = sigmoid(sum + b[row]);", "w[row * in + i]"
 STORE_TILE_7 = "y[n * s.out + row] = sigmoid(sum + b[row]);"
 LOADS_7 = """x_tile[ty][tx] = has_x ? x[(first_n + ty) * s.in + i] : 0;
             w_tile[ty][tx] = has_w ? w[(first_out + ty) * s.in + i] : 0;"""
+LAUNCH_1 = "add_one_block<<<1, n>>>(d_a, d_b, d_c);"
+LAUNCH_2 = "vector_add<<<1, threads>>>(d_a + first, d_b + first, d_c + first);"
+LAUNCHED_5 = "apply<function><<<(n + 255) / 256, 256>>>(n, d_x, d_y);"
+CALL_3 = "launch(v.kernel, v.elements_a_thread, threads, n, d_a, d_b, d_c);"
+CALL_7 = "launch(s, d_w, d_b, d_x, d_y);"
+CALL_2 = "vector_add_gpu(n, a.data(), b.data(), gpu.data());"
+LIMIT_Y_4 = "std::min<size_t>((y + block.y - 1) / block.y, 65535)"
+LIMIT_Z_4 = "std::min<size_t>((z + block.z - 1) / block.z, 65535)"
 CUBE, ODD_6, ODD_7, LARGE, LONG_ROW = "64 64 64", "131 67 77", "70 67 45", "1000 333 777", "1 4108 31"
 
 
@@ -139,18 +155,17 @@ mistake("07", "fused", FUSED_7, STORE_7, ";", ODD_7, CUBE, large=LARGE)
 kind("The right result lies there from before, and the kernel does nothing")
 mistake("01", "in the host's memory", MAIN, "gpu.assign(n, NAN);", "gpu = cpu;", "1", "1000",
         also=[(BLOCK_1, SUM_1, "")])
-mistake("02", "in the host's memory", MAIN, "    vector_add_gpu(n,", "    gpu = cpu;\n    vector_add_gpu(n,", "1000",
+mistake("02", "in the host's memory", MAIN, CALL_2, "gpu = cpu;\n" + CALL_2, "1000",
         also=[(KERNEL_2, SUM_1, "")])
 mistake("05", "in the host's memory", "bool check(size_t n)", "            y.assign(n, NAN);\n", "", "1000",
-        also=[(FLOAT4_5, "y[j] = function(x[j])", "(void)x")])
+        also=[(FLOAT4_5, "y[j] = function(x[j]);", ";")])
 
 kind("The guard is left out")
 mistake("03", "one element a thread", ADD_3, "i < n", "true", "1025", tool=DEVICE)
-mistake("03", "four elements a thread", FOUR_3, "        if (i < n)\n            c[i]", "            c[i]", "1025",
-        tool=DEVICE)
+mistake("03", "four elements a thread", FOUR_3, "if (i < n)\n            c[i] = x[k] + y[k];", "c[i] = x[k] + y[k];",
+        "1025", tool=DEVICE)
 mistake("03", "who ran where", PLACES_3, "i < n", "true", "1", tool=DEVICE)
-mistake("04", "float4: four elements, though fewer are left", FLOAT4_4, "j < n; ++j", "j < i + 4; ++j", "5 5",
-        tool=DEVICE)
+mistake("04", "float4: four elements, though fewer are left", FLOAT4_4, "j < n", "j < i + 4", "5 5", tool=DEVICE)
 mistake("05", "one element a thread", APPLY_5, "i < n", "true", "1025", tool=DEVICE)
 mistake("05", "float4", FLOAT4_5, "i + 4 <= n", "true", "1025", tool=DEVICE)
 mistake("06", "columns on x", NAIVE_6, "row < m && col < n", "col < n", ODD_6, tool=DEVICE)
@@ -158,14 +173,14 @@ mistake("06", "tiles: below A", TILE_6, LOADS_6, LOADS_6.replace("row < s.m && "
 mistake("06", "tiles: beside C", TILE_6, "row < s.m && col < s.n", "row < s.m", ODD_6, on_gpu=MEMCHECK)
 mistake("07", "fused", FUSED_7, "row < out", "true", "1 5 257", tool=DEVICE)
 mistake("07", "a block a row: weights past the end", BLOCK_7,
-        "            if (i + k * threads < packs)\n                u[k] =", "            u[k] =", "1 5 7",
-        tool=DEVICE)
+        "if (i + k * threads < packs)\n                u[k] = w_packs[i + k * threads];",
+        "u[k] = w_packs[i + k * threads];", "1 5 7", tool=DEVICE)
 mistake("07", "tiles: beside Y", TILE_7, "n < s.batch && row < s.out", "n < s.batch", ODD_7, on_gpu=MEMCHECK)
 
 kind("The number of blocks is rounded down")
-mistake("02", "one block is dropped: the last piece", TRIP_2, "first < n; first += piece",
-        "first + piece <= n; first += piece", "1025")
-mistake("03", "all kernels", LAUNCH_3, " + elements_a_block - 1", "", "257", "1000")
+mistake("02", "one block is dropped: the last piece", TRIP_2, "first < n", "first + piece <= n", "1025")
+mistake("03", "all kernels", LAUNCH_3, "(n + elements_a_block - 1) / elements_a_block",
+        "n / elements_a_block", "257", "1000")
 mistake("03", "who ran where", DRAW_3, "(n + threads - 1) / threads", "n / threads", "65", "500")
 mistake("04", "rows: there are fewer than in one block", "dim3 grid_for(", "(y + block.y - 1) / block.y",
         "y / block.y", "7 150")
@@ -230,8 +245,9 @@ mistake("07", "the bias", BIAS_7, "b[row]", "b[threadIdx.x]", "", "1 5 257")
 kind("One too few at the end")
 mistake("01", "one thread", THREAD_1, "i < n", "i + 1 < n", "1000", "1", "1025")
 mistake("01", "one block", BLOCK_1, SUM_1, "if (threadIdx.x + 1 < blockDim.x) " + SUM_1, "1000", "1")
-mistake("01", "the launch asks for n - 1 threads", TRIP_1, "<<<1, n>>>", "<<<1, n - 1>>>", "1000", "1", "2")
-mistake("02", "each piece", TRIP_2, "<<<1, threads>>>", "<<<1, threads - 1>>>", "1000", "1")
+mistake("01", "the launch asks for n - 1 threads", TRIP_1, LAUNCH_1,
+        LAUNCH_1.replace("n>>>", "n - 1>>>"), "1000", "1", "2")
+mistake("02", "each piece", TRIP_2, LAUNCH_2, LAUNCH_2.replace("threads>>>", "threads - 1>>>"), "1000", "1")
 mistake("03", "one element a thread", ADD_3, "i < n", "i + 1 < n", "1000", "1")
 mistake("03", "float4: the tail", QUADS_3, "tail < n", "tail + 1 < n", "1003", "1", "5")
 mistake("03", "a step of the chain", "__global__ void multiply_add(", "step < steps_a_round",
@@ -240,7 +256,7 @@ mistake("03", "two steps of the chain", "__global__ void multiply_add(", "step <
         "step + 2 < steps_a_round", "1")
 mistake("04", "columns on x", MATRIX_4, "col < cols", "col + 1 < cols", "3 1000", "1 1")
 mistake("04", "planes", TENSOR_4, "z < depth", "z + 1 < depth", "5 25 4")
-mistake("04", "float4", FLOAT4_4, "j < n; ++j", "j + 1 < n; ++j", "5 5", "1 1")
+mistake("04", "float4", FLOAT4_4, "j < n", "j + 1 < n", "5 5", "1 1")
 mistake("05", "one element a thread", APPLY_5, "i < n", "i + 1 < n", "1000", "1")
 mistake("06", "the last step", SUM_6, "p < k", "p + 1 < k", CUBE, large=LARGE)
 mistake("06", "rows on x: the last row", ON_X_6, "row < m", "row + 1 < m", ODD_6, CUBE)
@@ -259,7 +275,8 @@ mistake("07", "the CPU's last input", "void layer_cpu(", "i < in", "i + 1 < in",
 
 kind("One too many at the end")
 mistake("01", "one thread", THREAD_1, "i < n", "i <= n", "1000", tool=ASAN, says="heap-buffer-overflow")
-mistake("01", "the launch asks for n + 1 threads", TRIP_1, "<<<1, n>>>", "<<<1, n + 1>>>", "64", tool=DEVICE)
+mistake("01", "the launch asks for n + 1 threads", TRIP_1, LAUNCH_1,
+        LAUNCH_1.replace("n>>>", "n + 1>>>"), "64", tool=DEVICE)
 mistake("03", "one element a thread", ADD_3, "i < n", "i <= n", "1000000", tool=DEVICE)
 mistake("03", "float4: the tail", QUADS_3, "tail < n", "tail <= n", "1003", tool=ASAN, says="heap-buffer-overflow")
 mistake("04", "rows", MATRIX_4, "row < rows", "row <= rows", "3 1000", tool=DEVICE)
@@ -277,8 +294,7 @@ mistake("06", "the first step", SUM_6, "size_t p = 0", "size_t p = 1", CUBE)
 mistake("07", "the first input", FUSED_7, "size_t i = 0", "size_t i = 1", CUBE)
 
 kind("A loop goes wrong")
-mistake("03", "a grid-stride loop takes one step too few", STRIDE_3, "i < n; i += stride",
-        "i + stride < n; i += stride", "1000", "1")
+mistake("03", "a grid-stride loop takes one step too few", STRIDE_3, "i < n", "i + stride < n", "1000", "1")
 mistake("03", "a grid-stride loop does not loop", STRIDE_3, "size_t(gridDim.x) * blockDim.x", "n", "1000003")
 mistake("03", "the tail of a float4 kernel is left out", QUADS_3, "tail < n", "tail + n % 4 < n", "1003", "1", "2",
         "3", "5")
@@ -308,8 +324,7 @@ mistake("01", "one block reads the next", BLOCK_1, "b[threadIdx.x]", "b[(threadI
 mistake("01", "one block writes the next", BLOCK_1, "c[threadIdx.x]", "c[(threadIdx.x + 1) % blockDim.x]", "1000",
         "2")
 mistake("02", "all threads read the first", KERNEL_2, "b[threadIdx.x]", "b[0]", "1000")
-mistake("02", "each piece is written over the first", TRIP_2, "d_b + first, d_c + first);", "d_b + first, d_c);",
-        "1025")
+mistake("02", "each piece is written over the first", TRIP_2, LAUNCH_2, LAUNCH_2.replace("d_c + first", "d_c"), "1025")
 mistake("03", "the neighbour's", ADD_3, "b[i]", "b[i ^ 1]", "1000", "2")
 mistake("03", "four elements a thread: another of the four", FOUR_3, "c[i] = x[k] + y[k];", "c[i] = x[k] + y[k ^ 1];",
         "1000")
@@ -390,8 +405,8 @@ mistake("02", "the result", TRIP_2, copy("c", "d_c", OUT), copy("c", "d_c", IN),
 mistake("03", "the result", TRIP_3, copy("gpu.data()", "d_c", OUT), copy("gpu.data()", "d_c", IN), "1000")
 mistake("04", "an input", TRIP_4, copy("d_b", "b", IN), copy("d_b", "b", OUT), "3 1000")
 mistake("05", "the result", TRIP_5, copy("y", "d_y", OUT), copy("y", "d_y", IN), "1000")
-mistake("06", "A", TRIP_6, "d_a, a, bytes_a, cudaMemcpyHostToDevice", "d_a, a, bytes_a, cudaMemcpyDeviceToHost", CUBE)
-mistake("07", "y", TRIP_7, "y, d_y, bytes_y, cudaMemcpyDeviceToHost", "y, d_y, bytes_y, cudaMemcpyHostToDevice", CUBE)
+mistake("06", "A", TRIP_6, copy("d_a", "a", IN, "bytes_a"), copy("d_a", "a", OUT, "bytes_a"), CUBE)
+mistake("07", "y", TRIP_7, copy("y", "d_y", OUT, "bytes_y"), copy("y", "d_y", IN, "bytes_y"), CUBE)
 
 kind("Elements are counted as bytes")
 mistake("01", "all memory", TRIP_1, "n * sizeof(float)", "n", "1000", tool=DEVICE)
@@ -413,17 +428,16 @@ mistake("01", "before the launch", TRIP_1, "    if (one_block)", "    CUDA_CHECK
 mistake("04", "twice", TRIP_4, "    CUDA_CHECK(cudaFree(d_b));\n", "    CUDA_CHECK(cudaFree(d_a));\n", "3 1000")
 mistake("05", "before the copy back", TRIP_5, copy("y", "d_y", OUT),
         "    CUDA_CHECK(cudaFree(d_y));\n" + copy("y", "d_y", OUT), "1000")
-mistake("06", "before the copy back", TRIP_6, "    CUDA_CHECK(cudaMemcpy(c, d_c",
-        "    CUDA_CHECK(cudaFree(d_c));\n" "    CUDA_CHECK(cudaMemcpy(c, d_c", CUBE)
-mistake("07", "before the launch", TRIP_7, "    launch(s, d_w", "    CUDA_CHECK(cudaFree(d_x));\n    launch(s, d_w",
-        CUBE, tool=DEVICE)
+mistake("06", "before the copy back", TRIP_6, copy("c", "d_c", OUT, "bytes_c"),
+        "    CUDA_CHECK(cudaFree(d_c));\n" + copy("c", "d_c", OUT, "bytes_c"), CUBE)
+mistake("07", "before the launch", TRIP_7, CALL_7, "CUDA_CHECK(cudaFree(d_x));\n" + CALL_7, CUBE, tool=DEVICE)
 
 kind("A kernel is given the host's memory")
-mistake("03", "the inputs", TRIP_3, "threads, n, d_a, d_b, d_c)", "threads, n, a.data(), d_b, d_c)", "1000",
+mistake("03", "the inputs", TRIP_3, CALL_3, CALL_3.replace("d_a", "a.data()"), "1000",
         tool=DEVICE)
 mistake("05", "x", TRIP_5, "launch(n, d_x, d_y);", "launch(n, x, d_y);", "1000", tool=DEVICE)
 mistake("06", "A", TRIP_6, "launch(s, d_a, d_b, d_c);", "launch(s, a, d_b, d_c);", CUBE, tool=DEVICE)
-mistake("07", "the bias", TRIP_7, "launch(s, d_w, d_b, d_x, d_y);", "launch(s, d_w, b, d_x, d_y);", CUBE, tool=DEVICE)
+mistake("07", "the bias", TRIP_7, CALL_7, CALL_7.replace("d_b", "b"), CUBE, tool=DEVICE)
 
 kind("Added to what was there")
 mistake("01", "one thread", THREAD_1, SUM, SUM.replace("=", "+="), "1000", "1")
@@ -489,13 +503,13 @@ mistake("07", "one ulp of 1", "Reference layer_double(", "delta * std::exp(delta
 
 kind("More threads or blocks than there may be")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025")
-mistake("02", "a piece is two blocks", TRIP_2, "piece = most_threads_a_block();",
-        "piece = 2 * most_threads_a_block();", "2000")
-mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "512, 1024}", "512, 2048}", "1000")
+mistake("02", "a piece is two blocks", TRIP_2, "most_threads_a_block()", "2 * most_threads_a_block()", "2000")
+mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "1024", "2048", "1000")
 mistake("04", "a block of more than 1024 threads", "bool check(Shape s", "n > 1024", "n > 2048", "33 32", "1025 1")
-mistake("04", "no limit in y", "dim3 grid_for(", "block.y, 65535)", "block.y, INT_MAX)", "1048577 1")
-mistake("04", "no limit in z", "dim3 grid_for(", "block.z, 65535)", "block.z, INT_MAX)", "1048577 1 1")
-mistake("05", "a block of 2048 threads", LAUNCH_5, "(n + 255) / 256, 256", "(n + 2047) / 2048, 2048", "1000")
+mistake("04", "no limit in y", "dim3 grid_for(", LIMIT_Y_4, LIMIT_Y_4.replace("65535", "INT_MAX"), "1048577 1")
+mistake("04", "no limit in z", "dim3 grid_for(", LIMIT_Z_4, LIMIT_Z_4.replace("65535", "INT_MAX"), "1048577 1 1")
+mistake("05", "a block of 2048 threads", LAUNCH_5, LAUNCHED_5,
+        LAUNCHED_5.replace("(n + 255) / 256, 256", "(n + 2047) / 2048, 2048"), "1000")
 mistake("06", "one block of more than 1024 threads", "bool check(Shape s", "count_c > 1024", "count_c > 2048",
         "33 32 5")
 mistake("06", "a tile of 64", None, '{"tile 32", launch_tile<32>}', '{"tile 64", launch_tile<64>}', tool=COMPILER,
@@ -503,10 +517,10 @@ mistake("06", "a tile of 64", None, '{"tile 32", launch_tile<32>}', '{"tile 64",
 
 kind("Nobody asks whether the launch was allowed, and it was not")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025",
-        also=[(TRIP_1, "    CUDA_CHECK(cudaGetLastError());        // was the launch allowed?", "")])
-mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "{32, 64", "{2048, 64", "1000",
-        also=[(LAUNCH_3, "    CUDA_CHECK(cudaGetLastError());        // was the launch allowed?", "")])
-mistake("04", "no limit in y", "dim3 grid_for(", "block.y, 65535)", "block.y, INT_MAX)", "1048577 1",
+        also=[(TRIP_1, "CUDA_CHECK(cudaGetLastError());", "")])
+mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "128", "2048", "1000",
+        also=[(LAUNCH_3, "CUDA_CHECK(cudaGetLastError());", "")])
+mistake("04", "no limit in y", "dim3 grid_for(", LIMIT_Y_4, LIMIT_Y_4.replace("65535", "INT_MAX"), "1048577 1",
         also=[(TRIP_4, "    CUDA_CHECK(cudaGetLastError());\n", "")])
 
 kind("Rounded once on one side and twice on the other")
@@ -515,15 +529,15 @@ mistake("06", "the GPU rounds twice", BY_6, "step(a[i / s.n * s.k + p], b[p * s.
 mistake("06", "the CPU rounds once", None, "product(a, b) + sum", "fmaf(a, b, sum)", CUBE, ODD_6)
 
 kind("The number of blocks and that of threads are exchanged")
-mistake("03", "all kernels", LAUNCH_3, "<<<blocks, threads_a_block>>>", "<<<threads_a_block, blocks>>>", "1000003")
-mistake("04", "float4", "void launch_float4(", "<<<(threads + 255) / 256, 256>>>",
-        "<<<256, (threads + 255) / 256>>>", "", "515 2561")
-mistake("06", "columns on x", "void launch_matmul(", "<<<grid, matrix_block>>>", "<<<matrix_block, grid>>>", "",
-        "1027 299 5")
-mistake("06", "rows on x", "void launch_rows_on_x(", "<<<grid, matrix_block>>>", "<<<matrix_block, grid>>>", "",
-        "1027 299 5")
-mistake("07", "fused", "void launch_fused(", "<<<(s.out + 255) / 256, 256>>>", "<<<256, (s.out + 255) / 256>>>",
-        "1 3 262147")
+mistake("03", "all kernels", LAUNCH_3, *exchanged("kernel<<<blocks, threads_a_block>>>(n, d_a, d_b, d_c);"), "1000003")
+mistake("04", "float4", "void launch_float4(", *exchanged(
+    "add_float4<<<(threads + 255) / 256, 256>>>(s.count(), d_a, d_b, d_c);"), "", "515 2561")
+mistake("06", "columns on x", "void launch_matmul(", *exchanged(
+    "matmul<<<grid, matrix_block>>>(s.m, s.n, s.k, d_a, d_b, d_c);"), "", "1027 299 5")
+mistake("06", "rows on x", "void launch_rows_on_x(", *exchanged(
+    "matmul_rows_on_x<<<grid, matrix_block>>>(s.m, s.n, s.k, d_a, d_b, d_c);"), "", "1027 299 5")
+mistake("07", "fused", "void launch_fused(", *exchanged(
+    "layer_thread_a_row<<<(s.out + 255) / 256, 256>>>(s.in, s.out, d_w, d_b, d_x, d_y);"), "1 3 262147")
 
 kind("A block is taken to have 256 threads")
 mistake("03", "a grid-stride loop", STRIDE_3, "size_t(gridDim.x) * blockDim.x", "size_t(gridDim.x) * 256", "1000003")
@@ -536,18 +550,19 @@ mistake("03", "who ran where", PLACES_3, "warpSize", "16", "500", "17")
 
 kind("Errors that are not what the text says")
 mistake("02", "the error is read where it is to be looked at", "cudaError_t add_in_silence(",
-        "seen = cudaPeekAtLastError();", "seen = cudaGetLastError();")
-mistake("02", "as many threads as a block may have", "void too_many_threads(", "<<<1, 2048>>>", "<<<1, 1024>>>")
-mistake("02", "blocks rounded up", "void zero_blocks(", "n / 256;", "(n + 255) / 256;")
+        "cudaPeekAtLastError()", "cudaGetLastError()")
+mistake("02", "as many threads as a block may have", "void too_many_threads(", "hello<<<1, 2048>>>();",
+        "hello<<<1, 1024>>>();")
+mistake("02", "blocks rounded up", "void zero_blocks(", "n / 256", "(n + 255) / 256")
 mistake("02", "the right direction", "void wrong_direction(", "cudaMemcpyDeviceToHost", "cudaMemcpyHostToDevice")
 mistake("02", "another error than the table has", None, 'cudaErrorAssert, "cudaFree"',
         'cudaErrorIllegalAddress, "cudaFree"')
 mistake("02", "an assertion that holds", "void failing_assert(", "{1, 4, -9, 16}", "{1, 4, 9, 16}")
-mistake("02", "the fault is found before the copy", "void illegal_address(", "    CUDA_CHECK(cudaMemcpy(y, d_y",
-        "    CUDA_CHECK(cudaDeviceSynchronize());\n    CUDA_CHECK(cudaMemcpy(y, d_y")
+mistake("02", "the fault is found before the copy", "void illegal_address(", copy("y", "d_y", OUT, "sizeof y").strip(),
+        "CUDA_CHECK(cudaDeviceSynchronize());\n" + copy("y", "d_y", OUT, "sizeof y"))
 mistake("02", "the check goes on after an error",
         "void check_cuda(cudaError_t status, const char* call, const char* file, " "int line)\n{",
-        "total, free);\n    std::exit(EXIT_FAILURE);", "total, free);")
+        "std::exit(EXIT_FAILURE);", ";")
 
 kind("An int for an index")
 SIGNS = r"different signedness"

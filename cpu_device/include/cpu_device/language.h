@@ -14,11 +14,12 @@ extern const __device__ dim3 blockDim, gridDim;
 
 // Set before each thread of a kernel starts or goes on. The values that they have outside of
 // kernels are not zero, because that places them below all shared arrays in memory: an index
-// that runs past the end of a shared array does not reach them.
-inline thread_local uint3 threadIdx{~0u, ~0u, ~0u};
-inline thread_local uint3 blockIdx{~0u, ~0u, ~0u};
-inline thread_local dim3 blockDim{};
-inline thread_local dim3 gridDim{};
+// that runs past the end of a shared array does not reach them. They are in every program, used or
+// not, for its debugger.
+[[gnu::used]] inline thread_local uint3 threadIdx{~0u, ~0u, ~0u};
+[[gnu::used]] inline thread_local uint3 blockIdx{~0u, ~0u, ~0u};
+[[gnu::used]] inline thread_local dim3 blockDim{};
+[[gnu::used]] inline thread_local dim3 gridDim{};
 
 #endif
 

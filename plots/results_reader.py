@@ -160,6 +160,8 @@ def summary(full, runs):
     if len(times) < len(runs) or min(times) <= 0:
         raise ValueError(f"{full}: a time that is not above zero")
     bytes_rates, items_rates = numbers("bytes_per_second"), numbers("items_per_second")
+    if min(bytes_rates + items_rates, default=1) <= 0:
+        raise ValueError(f"{full}: a rate that is not above zero")
     counters = {key: statistics.median(numbers(key)) for key, value in runs[0].items()
                 if key not in FIXED and isinstance(value, (int, float))}
     return Row(*split_name(full), statistics.median(times), min(times), max(times), len(times),

@@ -231,6 +231,9 @@ GOOD = json.dumps({"context": {}, "benchmarks": row("cpu_one_thread/1", [1.0])})
     '{"context": {}, "benchmarks": {"a": 1}}', '{"context": {}, "benchmarks": [1]}',
     GOOD.replace("1.0", "0.0"), GOOD.replace("1.0", "-1.0"), GOOD.replace("1.0", "NaN"),
     GOOD.replace("1.0", '"fast"'), GOOD.replace("1.0", "true"), GOOD.replace("1.0", "null"),
+    GOOD.replace('"real_time"', '"bytes_per_second": 0, "real_time"'),
+    GOOD.replace('"real_time"', '"items_per_second": -1.5, "real_time"'),
+    GOOD.replace('"real_time"', '"bytes_per_second": "1G", "real_time"'),
     GOOD.replace('"ns"', '"fortnights"'), GOOD.replace('"real_time"', '"surreal_time"'),
     GOOD.replace('"name"', '"nom"'), GOOD.replace("iteration", "aggregate"),
 ], ids=lambda text: text[-30:] or "empty")

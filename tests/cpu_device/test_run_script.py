@@ -332,15 +332,19 @@ def test_misuse(words, message, program):
     (["--build", "-o", "folder.cu", "program.cu"], "folder.cu: is a folder"),
     (["--build", "-o", "no/where", "program.cu"], "no/where: cannot be written"),
     (["--build", "-o", "program.cu", "program.cu"],
-     "program.cu: is the source, which would be overwritten"),
+     "program.cu: is there, and is no program, so it is not overwritten"),
     (["--build", "-o", "program.cu", "folder.cu/../program.cu"],
-     "program.cu: is the source, which would be overwritten"),
+     "program.cu: is there, and is no program, so it is not overwritten"),
+    (["--build", "-o", "folder.cu/my header.h", "program.cu"],
+     "folder.cu/my header.h: is there, and is no program, so it is not overwritten"),
     (["--cxx=nothing", "program.cu"], "nothing is no C++ compiler that runs here"),
 ])
 def test_what_is_not_there(words, message, program):
     (program.parent / "folder.cu").mkdir()
+    header = program.parent / "folder.cu" / "my header.h"
+    header.write_text("ELF")
     result = start(*words, cwd=program.parent)
-    assert (result.returncode, result.stdout) == (1, "")
+    assert (result.returncode, result.stdout, header.read_text()) == (1, "", "ELF")
     assert build_output(result) == f"cpu_device/run: {message}\n"
     assert program.read_text() == ARGUMENTS
 

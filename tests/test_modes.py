@@ -22,7 +22,7 @@ def sizes_of(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.parent.name)
 def test_a_chapter_passes(chapter, mode, build_program):
     arguments = sizes_of(chapter)
-    if mode in ("--tsan", "--lint"):
+    if mode in ("--tsan", "--lint"):              # clang++, and it has nothing to warn of
         need("clang++")
     if mode == "plain":
         command = [build_program(chapter)]
@@ -30,7 +30,8 @@ def test_a_chapter_passes(chapter, mode, build_program):
         command = [need("compute-sanitizer"), "--tool", mode, "--error-exitcode", "99", build_program(chapter)]
     else:
         command = [REPOSITORY / "cpu_device" / "run", mode, chapter]
-    result = run([*command, *([] if mode == "--lint" else arguments)], timeout=300)
+    env = {"CXXFLAGS": "-Wall -Wextra -Werror"} if mode in ("--tsan", "--lint") else {}
+    result = run([*command, *([] if mode == "--lint" else arguments)], timeout=300, env=env)
     assert result.returncode == 0, result.stdout + result.stderr
     if mode != "--lint":
         assert "PASS" in result.stdout.splitlines()

@@ -3,9 +3,9 @@
 // With the right headers a C++ compiler takes everything in a .cu but two things: the launch,
 // `kernel<<<grid, block>>>(arguments)`, and the dynamic shared array,
 // `extern __shared__ float s[];`. This program rewrites those two, adds to the declarations of
-// other shared variables what they begin with, and leaves every other byte alone. It never moves a
-// newline, so one `#line` on top lets the compiler, the sanitizers and gdb name the .cu and its
-// lines.
+// other shared variables what they begin with, marks the variables of the device, and leaves every
+// other byte alone. It never moves a newline, so one `#line` on top lets the compiler, the
+// sanitizers and gdb name the .cu and its lines.
 //
 // It reads tokens: what stands in a comment or a string is no launch. It knows no types: whether a
 // name is a template, say, it learns from the declaration, here or in a file that is included.
@@ -50,6 +50,7 @@ struct Token {
     string_view text;           // a part of the source, so that its address is its position
     size_t partner = none;      // of a bracket: the index of the one that belongs to it
     bool in_function = false;   // and not at the scope of a file, a namespace or a class
+    bool in_class = false;      // and not in one of its functions
     bool on_device = false;     // in a function that only the device can call
 
     template <class... Texts>
@@ -62,9 +63,13 @@ struct Token {
 // What a declaration has said so far about the function that may follow.
 struct Scope {
     bool global = false, device = false, host = false;
-    bool in_function = false, on_device = false;
+    bool in_function = false, on_device = false, in_class = false;
+    bool names_class = false;
 
-    Scope between_declarations() const { return {false, false, false, in_function, on_device}; }
+    Scope between_declarations() const
+    {
+        return {false, false, false, in_function, on_device, in_class};
+    }
 };
 
 struct Bracket {
@@ -445,6 +450,7 @@ private:
         vector<Bracket>& open = code.open;
         const size_t index = code.tokens.size();
         token.in_function = scope.in_function;
+        token.in_class = scope.in_class;
         token.on_device = scope.on_device;
         if (token.opens()) {
             if (open.size() == deepest)
@@ -453,7 +459,8 @@ private:
             if (token.is("{")) {
                 const bool device = scope.global || (scope.device && !scope.host);
                 const bool function = device || code[index - 1].is(")") || scope.in_function;
-                scope = {false, false, false, function, device || scope.on_device};
+                scope = {false, false, false, function, device || scope.on_device,
+                         !function && (scope.names_class || scope.in_class)};
             }
         } else if (token.closes()) {
             const string_view opening = token.is(")") ? "(" : token.is("]") ? "[" : "{";
@@ -473,6 +480,7 @@ private:
             scope.global |= token.is("__global__");
             scope.device |= token.is("__device__");
             scope.host |= token.is("__host__");
+            scope.names_class |= token.is("struct", "class", "union");
         }
         code.tokens.push_back(token);
     }
@@ -576,6 +584,8 @@ private:
                 launch(code, i);
             else if (token.is("__shared__"))
                 shared_memory(code, i);
+            else if (token.is("__device__", "__constant__") && declares_variable(code, i))
+                replace(token, "CPU_DEVICE_VARIABLE");
             else if (token.is("asm", "__asm", "__asm__"))
                 refuse(token, "inline assembly outside #ifdef __CUDACC__");
             else if (token.is("__cluster_dims__"))
@@ -738,6 +748,45 @@ private:
                     text += c == '"' || c == '\\' ? string{'\\', c} : string{c};
         }
         return text + '"';
+    }
+
+    // __device__ int x;                  CPU_DEVICE_VARIABLE int x;
+    //
+    // Does this word begin the one definition of a variable of a file or a namespace, which is not
+    // const? One that the host may read, or that stands in a template, stays where it is.
+    static bool declares_variable(const Code& code, size_t keyword)
+    {
+        if (code.is_macro || code[keyword].in_function || code[keyword].in_class)
+            return false;
+        const auto is_other = [&](size_t i) {
+            return code[i].is("const", "constexpr", "constinit", "extern", "inline", "template",
+                              "thread_local", "struct", "class", "union", "enum", "operator", "=")
+                || code[i].is("__managed__", "__shared__", "__device__", "__constant__");
+        };
+        for (size_t i = keyword - 1; !code[i].is(";", "{", "}", ""); --i)
+            if (is_other(i))
+                return false;
+        size_t words = 0, angles = 0;
+        for (size_t i = keyword + 1; !code[i].is("(", "}", ""); ++i) {
+            if (angles == 0 && code[i].is("=", ";", "[", "{"))
+                return words >= 2 || (words == 1 && code[keyword - 1].is_word());
+            if (is_other(i) && !code[i].is("__device__", "__constant__"))
+                return false;
+            if (code[i].is("alignas", "__align__", "__attribute__", "decltype")) {
+                words += code[i].is("decltype");
+                if (code[++i].partner == none)
+                    return false;
+                i = code[i].partner;
+            } else if (code[i].is("<")) {
+                ++angles;
+            } else if (code[i].is(">")) {
+                angles -= angles > 0;
+            } else {
+                words += angles == 0 && code[i].is_word()
+                         && !code[i].is("__device__", "__constant__");
+            }
+        }
+        return false;
     }
 
     // extern __shared__ float s[];       float *const s = static_cast<float *>(

@@ -39,6 +39,13 @@ Engine& engine()
     return *only;
 }
 
+// What the host may not touch is closed before main.
+__attribute__((constructor)) static void begin()
+{
+    if (Memory::has_variables())
+        engine();
+}
+
 // Not being ready is an answer.
 cudaError_t remember(cudaError_t error)
 {

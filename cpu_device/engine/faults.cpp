@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <memory>
 
 namespace cpu_device {
@@ -65,6 +67,15 @@ void explain_to_host(const void* address)
 {
     Memory& memory = engine().memory;
     rescue_prints();
+    if (memory.is_variable(address)) {
+        Dl_info found;                     // no name for one that the linker keeps to itself
+        const char* name = dladdr(address, &found) && found.dli_sname ? found.dli_sname : "";
+        const char* const full = abi::__cxa_demangle(name, nullptr, nullptr, nullptr);
+        name = full ? full : name;         // which nobody frees: the program ends here
+        say("host code touches %s%sa __device__ or __constant__ variable; cudaMemcpyToSymbol and "
+            "cudaMemcpyFromSymbol copy it", name, *name ? ", " : "");
+        return;
+    }
     if (memory.find(address)) {
         say("host code touches device memory at %p; cudaMemcpy copies it to the host", address);
         return;

@@ -17,6 +17,11 @@
 // Where the linker has put the variables that are __managed__, if there are any.
 extern "C" char __start_cpu_device_managed[] __attribute__((weak));
 extern "C" char __stop_cpu_device_managed[] __attribute__((weak));
+// And where it has put __device__ and __constant__ variables, in pages of their own: it aligns
+// them as the strictest of them is, our own, which is the last since the engine is linked last.
+extern "C" char __start_cpu_device_variables[] __attribute__((weak, visibility("hidden")));
+__attribute__((section("cpu_device_variables"), used, aligned(4096)))
+static char end_of_variables[4096];
 
 namespace cpu_device {
 namespace {
@@ -75,6 +80,26 @@ void set_open(Buffer& buffer, bool open)
 Memory::Memory(size_t bytes) : total(bytes)
 {
     add_managed_variables();
+    set_variables_open(false);
+}
+
+bool Memory::has_variables()
+{
+    return end_of_variables > __start_cpu_device_variables && page_bytes() <= 4096;
+}
+
+bool Memory::is_variable(const void* address)
+{
+    return address >= __start_cpu_device_variables && address < end_of_variables && has_variables();
+}
+
+void Memory::set_variables_open(bool open)
+{
+    if (variables_open == open || !has_variables())
+        return;
+    variables_open = open;
+    mprotect(__start_cpu_device_variables, end_of_variables - __start_cpu_device_variables,
+             open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void Memory::add_managed_variables()
@@ -184,11 +209,14 @@ Buffer* Memory::starting_at(const void* start)
 void Memory::open(Buffer& buffer)
 {
     set_open(buffer, true);
+    if (is_variable(buffer.start))
+        set_variables_open(true);
 }
 
 void Memory::open_all()
 {
     all_open = true;
+    set_variables_open(true);
     for (auto& [start, buffer] : buffers)
         set_open(buffer, true);
 }
@@ -196,6 +224,7 @@ void Memory::open_all()
 void Memory::close_all()
 {
     all_open = false;
+    set_variables_open(false);
     for (auto& [start, buffer] : buffers)
         set_open(buffer, false);
 }

@@ -102,6 +102,8 @@ WRONG = {
               'R"x(<<<)" \' // >>>)x"; store<<<1, 1>>>(result, 4)')],
     "conditions": [("path += 100;", "path += 200;"),
                    ("*p = s[0];", "*p = 0;")],
+    "device_variables": [("*pointer = 17;", "*pointer = 18;"),
+                         ("__device__ int hidden = 11;", "__device__ int hidden = 12;")],
 }
 
 
@@ -121,7 +123,7 @@ def test_wrong_program_fails(name, old, new, build_program):
 
 
 @each_file
-def test_only_launches_and_shared_arrays_change(path, cu2cpp):
+def test_only_launches_and_variables_of_the_device_change(path, cu2cpp):
     result = run([cu2cpp, path])
     old = path.read_text(encoding="utf-8").split("\n")
     new = body(result, path).split("\n")
@@ -130,9 +132,39 @@ def test_only_launches_and_shared_arrays_change(path, cu2cpp):
     assert len(changed) > 5
     inside = re.compile(r"<<<|>>>|__shared__")
     for i in changed:
+        if re.fullmatch(re.escape(new[i]).replace("CPU_DEVICE_VARIABLE", "__(device|constant)__"), old[i]):
+            continue
         near = "\n".join(old[max(0, i - 4):i + 5])
         assert inside.search(near), f"line {i + 1}: {old[i]}"
         assert "<<<" not in re.sub(r'"[^"]*"|//.*|/\*.*?\*/', "", new[i]), new[i]
+
+
+# ---- Variables of the device
+
+@pytest.mark.parametrize("text", [
+    "@ int x;", "static @ int x = 3;", "int @ x;", "@ float c[3] = {1};", "@ __constant__ float c[3];",
+    "namespace n { @ volatile int x; }", 'extern "C" { @ int x; }', "alignas(16) @ float4 x, y[2];",
+    "@ __align__(16) unsigned long x{5};", "@ std::pair<int, float> x;", "struct S {}; @ S x;",
+    "struct A { struct B {}; int c; }; @ A::B x;", "void f(); @ int* x = nullptr;",
+    "__device__ int f(int x) { return x; } @ int x;",
+])
+@pytest.mark.parametrize("word", ["__device__", "__constant__"])
+def test_variable_that_is_closed_to_the_host(text, word, rewrite):
+    assert body(rewrite(text.replace("@", word) + "\n")) == text.replace("@", "CPU_DEVICE_VARIABLE") + "\n"
+
+
+@pytest.mark.parametrize("text", [
+    "__device__ const int x = 5;", "const __constant__ int x = 5;", "constexpr __device__ int x = 6;",
+    "extern __device__ int x;", 'extern "C" __device__ int x;', "inline __device__ int x;",
+    "template <class T> __device__ T x = 1;", "__managed__ __device__ int x;", "__device__ __managed__ int x;",
+    "struct S { static __device__ int x; };", "class A { struct B { int b; }; static __device__ int c; };",
+    "__device__ int f();", "__device__ int f(int x) { return x; }",
+    "__device__ float2& operator+=(float2& a, float2 b);",
+    "__device__ [[nodiscard]] int f();", "__device__ int (*f)(int);", "auto f = [] __device__ (int x) { return x; };",
+    "void f() { auto g = [] __device__ { return 1; }; }", "#define V __device__ int x", "__device__", "x __device__",
+])
+def test_variable_or_function_that_stays(text, rewrite):
+    assert body(rewrite(text + "\n")) == text + "\n"
 
 
 # ---- Single launches

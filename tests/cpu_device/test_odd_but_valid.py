@@ -224,7 +224,7 @@ def test_is_refused_with_a_reason(build_program, name):
 
 
 ENDS = {
-    "a barrier of the host": ("__syncthreads();", "__syncthreads.. on line 9 is called by"),
+    "a barrier of the host": ("__syncthreads();", "__syncthreads.. on line 12 is called by"),
     "a trap of the host": ("__trap();", ""),
     "an assertion of the host": ("assert(d == nullptr);", "Assertion `d == nullptr' failed"),
     "a null pointer of the host": ("d = nullptr; *d = 1;", ""),
@@ -232,6 +232,10 @@ ENDS = {
     "device memory printed": ('std::printf("%s", (char*)d);', "host code touches device memory"),
     "device memory read after it was freed": (
         "cudaFree(d); return d[3];", "host code touches device memory at 0x.* after it was freed"),
+    "a variable of the device read": ("return of_device;", "host code touches of_device, a __device__"),
+    "a variable of the device set": ("of_device = 5;", "host code touches of_device, a __device__"),
+    "a variable of a namespace": ("n::of_device = 5;", "host code touches n::of_device, a __device__"),
+    "a hidden variable of the device": ("return of_file + 7;", "host code touches a __device__ or"),
     "device memory freed": (
         "std::free(d);", "host code gives device memory at 0x.* to free.. or delete, .* cudaFree"),
     "device memory of whole pages freed": (
@@ -245,7 +249,10 @@ def test_output_before_the_end(build_program, name):
     """What a program has printed is not lost when it ends at once, and why it does is said."""
     statement, message = ENDS[name]
     text = CHECK + """#include <cassert>
-__global__ void hello() { printf("kernel\\n"); }
+__constant__ int of_device;
+static __device__ volatile int of_file;
+namespace n { __device__ int of_device; }
+__global__ void hello() { printf("kernel\\n"); of_file += of_device; }
 int main()
 {
     int* d; cudaMalloc(&d, 400);

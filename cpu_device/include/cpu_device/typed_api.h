@@ -47,14 +47,22 @@ cudaError_t cudaHostGetDevicePointer(T** on_device, void* on_host, unsigned flag
     return cudaHostGetDevicePointer(reinterpret_cast<void**>(on_device), on_host, flags);
 }
 
-// __device__ and __constant__ variables
+// __device__ and __constant__ variables, of which some are volatile
+
+namespace cpu_device {
+template <class T>
+void* address_of(const T& symbol)
+{
+    return const_cast<void*>(static_cast<const volatile void*>(&symbol));
+}
+}  // namespace cpu_device
 
 template <class T>
 cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice)
 {
-    return cpu_device::copy_to_symbol(const_cast<T*>(&symbol), sizeof symbol, from, bytes, offset,
-                                      kind, false, nullptr);
+    return cpu_device::copy_to_symbol(cpu_device::address_of(symbol), sizeof symbol, from, bytes,
+                                      offset, kind, false, nullptr);
 }
 
 template <class T>
@@ -62,16 +70,16 @@ cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t by
                                     size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice,
                                     cudaStream_t stream = nullptr)
 {
-    return cpu_device::copy_to_symbol(const_cast<T*>(&symbol), sizeof symbol, from, bytes, offset,
-                                      kind, true, stream);
+    return cpu_device::copy_to_symbol(cpu_device::address_of(symbol), sizeof symbol, from, bytes,
+                                      offset, kind, true, stream);
 }
 
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                  cudaMemcpyKind kind = cudaMemcpyDeviceToHost)
 {
-    return cpu_device::copy_from_symbol(to, &symbol, sizeof symbol, bytes, offset, kind, false,
-                                        nullptr);
+    return cpu_device::copy_from_symbol(to, cpu_device::address_of(symbol), sizeof symbol, bytes,
+                                        offset, kind, false, nullptr);
 }
 
 template <class T>
@@ -79,14 +87,14 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, s
                                       cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
                                       cudaStream_t stream = nullptr)
 {
-    return cpu_device::copy_from_symbol(to, &symbol, sizeof symbol, bytes, offset, kind, true,
-                                        stream);
+    return cpu_device::copy_from_symbol(to, cpu_device::address_of(symbol), sizeof symbol, bytes,
+                                        offset, kind, true, stream);
 }
 
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol)
 {
-    return cpu_device::symbol_address(address, &symbol, sizeof symbol);
+    return cpu_device::symbol_address(address, cpu_device::address_of(symbol), sizeof symbol);
 }
 
 template <class Pointer, class T>

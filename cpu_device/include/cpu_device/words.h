@@ -36,6 +36,16 @@
 // Managed variables lie together, so that the engine knows a pointer to one.
 #define __managed__ __attribute__((section("cpu_device_managed")))
 
+// So do the other variables of the device, which are closed while host code runs, as all device
+// memory is. The rewriter puts this word in the place of __device__ or __constant__, where it sees
+// a variable. AddressSanitizer does not watch what lies in a section of our own, so there they stay
+// among the host's.
+#ifdef CPU_DEVICE_ASAN
+#define CPU_DEVICE_VARIABLE
+#else
+#define CPU_DEVICE_VARIABLE __attribute__((section("cpu_device_variables")))
+#endif
+
 // Each worker thread runs one block at a time, so thread-local statics are what __shared__ asks
 // for. AddressSanitizer surrounds plain statics with red zones, but not thread-local ones; where
 // it watches, there is one worker. To g++ we have to say that nothing is done to initialise them,

@@ -102,6 +102,15 @@ def test_the_line_that_a_run_comes_to_is_kept(tmp_path):
     assert result.stdout.splitlines()[-2] == line.strip()
 
 
+def test_the_line_of_a_selection_says_what_was_tried(tmp_path):
+    text = MODES.replace("WRONG", "''") + "\n\ndef test_another():\n    pass\n"
+    device = os.environ.get("DEVICE") or "cpu"
+    result = pytest_on(tmp_path, "test_modes.py", text, "-k", "01_a")
+    assert result.stdout.splitlines()[-2] == (f"of the tests that were selected: 1 chapters x {device} x 2 modes "
+                                              "(--asan, plain), 0 mistakes caught, 0 cases held")
+    assert " cases held" not in pytest_on(tmp_path, "test_modes.py", text, "-k", "another").stdout
+
+
 def test_a_line_stays_as_it_was_when_a_test_fails(tmp_path):
     kept = tmp_path / "tests.txt"
     kept.write_text("earlier")

@@ -301,6 +301,17 @@ def test_forced_gpu_without_one_is_built_for_the_list(tree, release, expected, w
     assert result.stdout.count("warning: nvcc 11.5 is older than CUDA 12") == warned
 
 
+@pytest.mark.parametrize("device", ["DEVICE=", "DEVICE=gpu"])
+def test_an_empty_variable_leaves_the_choice_to_us(tree, device):
+    tree.chapters(PASSES)
+    tree.nvcc()
+    tree.gpus("8.0")
+    result = tree.make("build", device, "NVCC=", "ARCH=", "MACHINE=", "CXX=", "CCBIN=")
+    assert result.returncode == 0, result.stderr
+    assert first_line(result).startswith("device: gpu (")
+    assert "-arch=sm_80" in tree.compiles()[0]
+
+
 @pytest.mark.parametrize("arch, flag", [
     ("sm_75", "-arch=sm_75"), ("90", "-arch=sm_90"), ("sm_90a", "-arch=sm_90a"),
     ("native", "-arch=sm_80"), ("", "-arch=sm_80"),
@@ -722,6 +733,10 @@ def test_clean_takes_away_only_what_was_built(tree):
     tree.make("build")
     tree.make("clean")
     assert not (tree.root / "build").exists()
+    tree.write("gpu/mine.txt", "keep")
+    result = tree.make("clean", "BUILD=.")
+    assert (result.returncode, result.stdout) == (0, "./gpu was not built here, and stays\n")
+    assert (tree.root / "gpu/mine.txt").exists()
 
 
 # What is missing.
@@ -1059,6 +1074,18 @@ def test_filter_prints_and_keeps_nothing(google_benchmark, tree):
     assert result.returncode != 0
     assert "no row begins with cpu_ and matches FILTER=gpu_kernel" in result.stderr
     assert_old_results(tree)
+
+
+def test_filter_passes_over_chapters_without_such_a_row(google_benchmark, tree):
+    chapter_with_rows(tree)
+    tree.write("02_b/b.cu", (tree.root / "01_a/a.cu").read_text().replace("cpu_one_thread", "cpu_other"))
+    result = tree.make("bench", "FILTER=one_thread", timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert last_line(result) == "1 passed, 0 failed, 1 skipped"
+    assert "02_b: no row matches FILTER=one_thread\n" in result.stderr
+    result = tree.make("bench", "FILTER=nothing", timeout=120)
+    assert result.returncode != 0
+    assert last_line(result) == "0 passed, 0 failed, 2 skipped"
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])

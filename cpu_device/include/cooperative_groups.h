@@ -121,23 +121,24 @@ protected:
     }
 };
 
-// `lanes` consecutive lanes, a power of two
 template <unsigned lanes, class Parent = void>
-class thread_block_tile : public warp_group {
+class thread_block_tile;
+
+// `lanes` consecutive lanes, a power of two, of whatever group
+template <unsigned lanes>
+class thread_block_tile<lanes, void> : public warp_group {
 public:
     static_assert(lanes && lanes <= 32 && (lanes & (lanes - 1)) == 0,
                   "on the CPU device a tile has 1, 2, 4, 8, 16 or 32 threads");
 
-    __device__ thread_block_tile() : warp_group(mask_of_lane(cpu_device::lane())) {}
-
     __device__ static constexpr unsigned num_threads() { return lanes; }
     __device__ static constexpr unsigned size() { return lanes; }
     __device__ static unsigned thread_rank() { return cpu_device::lane() % lanes; }
-    __device__ static unsigned meta_group_rank()
+    __device__ unsigned meta_group_rank() const
     {
-        return cpu_device_only::rank_in_block() % whole() / lanes;
+        return cpu_device_only::rank_in_block() % whole / lanes;
     }
-    __device__ static unsigned meta_group_size() { return (whole() + lanes - 1) / lanes; }
+    __device__ unsigned meta_group_size() const { return (whole + lanes - 1) / lanes; }
 
     template <class T>
     __device__ T shfl_xor(T value, unsigned flip, unsigned line = __builtin_LINE()) const
@@ -145,14 +146,27 @@ public:
         return from_rank(value, (thread_rank() ^ flip) % lanes, "shfl_xor()", line);
     }
 
+protected:
+    __device__ explicit thread_block_tile(unsigned threads_of_group)
+        : warp_group(mask_of_lane(cpu_device::lane())), whole(threads_of_group) {}
+
 private:
+    unsigned whole;                        // the threads of the group that this is a tile of
+
     __device__ static unsigned mask_of_lane(unsigned lane)
     {
         return ((lanes < 32 ? 1u << lanes % 32 : 0) - 1) << lane / lanes * lanes;
     }
+};
 
-    // How many threads the group has that this is a tile of
-    __device__ static unsigned whole()
+// A tile that knows what it is a part of
+template <unsigned lanes, class Parent>
+class thread_block_tile : public thread_block_tile<lanes> {
+public:
+    __device__ thread_block_tile() : thread_block_tile<lanes>(threads_of_group()) {}
+
+private:
+    __device__ static unsigned threads_of_group()
     {
         if constexpr (std::is_same_v<Parent, thread_block>)
             return cpu_device_only::threads_of_block();

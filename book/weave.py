@@ -146,7 +146,8 @@ def whole(chapter, language=None):
         elif kind == "prose" and text.startswith("## "):
             section = {"## How fast?": "harness", "## Plumbing": "plumbing"}.get(text, "code")
             if section == "harness":
-                found += [("page", f"`make run-{chapter[:2]}` builds the program and runs it."),
+                found += [("page", f"`make run-{chapter[:2]}`, in the folder above this one, builds the program and runs it. "
+                           f"Without a GPU it\nruns on the CPU device, as `../cpu_device/run {chapter[3:]}.cu` does."),
                           ("generated", figures.output_of(chapter))]
         found.append((section if kind == "code" else kind, text))
         if kind == "code" and "BENCHMARK_MAIN();" in text:

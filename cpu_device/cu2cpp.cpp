@@ -107,7 +107,8 @@ struct Source {
     Source(string p, string t) : path(std::move(p)), text(std::move(t)) {}
     Source(const Source&) = delete;   // the tokens point into the text
 
-    [[noreturn]] void fail(const char* where, const string& message) const
+    // The place as compilers write it: `file:line:column: `.
+    string place(const char* where) const
     {
         const char* line = where;
         while (line > text.data() && line[-1] != '\n')
@@ -115,8 +116,11 @@ struct Source {
         const auto number = 1 + std::count(text.data(), line, '\n');
         if (line == text.data() && starts_with(text, byte_order_mark))
             line += byte_order_mark.size();
-        throw std::runtime_error(path + ":" + std::to_string(number) + ":"
-                                 + std::to_string(where - line + 1) + ": error: " + message);
+        return path + ":" + std::to_string(number) + ":" + std::to_string(where - line + 1) + ": ";
+    }
+    [[noreturn]] void fail(const char* where, const string& message) const
+    {
+        throw std::runtime_error(place(where) + "error: " + message);
     }
     [[noreturn]] void fail(const Token& token, const string& message) const
     {
@@ -383,7 +387,7 @@ private:
     };
     Source& source;
     Lexer lexer;
-    bool live = true;
+    bool live = true, noted = false;
     vector<Conditional> conditionals;
 
     void directive(const Token& hash)
@@ -398,6 +402,8 @@ private:
                 source.fail(hash, "conditionals are nested too deeply");
             conditionals.push_back({live, false, source.code.open, source.code.scope});
         }
+        if (name.is("if", "ifdef", "ifndef"))
+            note_architecture(line);
         if (name.is("if", "elif"))
             branch(Condition(line).value());
         else if (name.is("ifdef", "elifdef"))
@@ -417,6 +423,18 @@ private:
             source.includes_driver |= line[2].is("\"cuda.h\"")
                 || (line[2].is("<") && line[3].is("cuda") && line[4].is(".") && line[5].is("h"));
         }
+    }
+    // Nvcc compiles such a function twice, once for each side. Here there is one, for both.
+    void note_architecture(const Code& line)
+    {
+        const auto is_architecture = [](const Token& token) { return token.is("__CUDA_ARCH__"); };
+        if (noted || !live || !source.code.scope.in_function
+            || std::none_of(line.tokens.begin(), line.tokens.end(), is_architecture))
+            return;
+        noted = true;
+        std::cerr << source.place(line[0].text.data())
+                  << "note: the CPU device does not define __CUDA_ARCH__, so kernels take the "
+                     "branch of the host\n";
     }
     void branch(Value condition)
     {
@@ -584,6 +602,8 @@ private:
                 launch(code, i);
             else if (token.is("__shared__"))
                 shared_memory(code, i);
+            else if (token.is("cudaLaunchKernel") && code[i + 1].is("("))
+                leave_typed(code, i + 2);
             else if (token.is("__device__", "__constant__") && declares_variable(code, i))
                 replace(token, "CPU_DEVICE_VARIABLE");
             else if (token.is("asm", "__asm", "__asm__"))
@@ -748,6 +768,23 @@ private:
                     text += c == '"' || c == '\\' ? string{'\\', c} : string{c};
         }
         return text + '"';
+    }
+
+    // cudaLaunchKernel((void*)kernel, …    cudaLaunchKernel(kernel, …
+    //
+    // The type of the pointer is all that tells what the arguments are.
+    void leave_typed(const Code& code, size_t begin)
+    {
+        size_t i = begin + code[begin].is("reinterpret_cast");
+        const bool named = i > begin;
+        if (!code[i].is(named ? "<" : "("))
+            return;
+        for (++i; code[i].is("const", "void", "*"); ++i)
+            ;
+        if (!code[i].is(named ? ">" : ")") || !code[i - 1].is("*"))
+            return;
+        for (size_t k = begin; k <= i; ++k)
+            replace(code[k], "");
     }
 
     // __device__ int x;                  CPU_DEVICE_VARIABLE int x;

@@ -139,6 +139,31 @@ def test_only_launches_and_variables_of_the_device_change(path, cu2cpp):
         assert "<<<" not in re.sub(r'"[^"]*"|//.*|/\*.*?\*/', "", new[i]), new[i]
 
 
+@pytest.mark.parametrize("cast", ["(void*)", "(const void*)", "(void const *) ", "reinterpret_cast<void*>",
+                                  "reinterpret_cast<const void *> "])
+def test_pointer_to_a_kernel_keeps_its_type(cast, rewrite):
+    text = "void f() {{ cudaLaunchKernel({}(k), 1, 1, args, 0, s); cudaLaunchKernel({}&k<3>, (void*)g); }}\n"
+    assert body(rewrite(text.format(cast, ""))).replace(" ", "") == text.format("", "").replace(" ", "")
+    other = f"void f() {{ cudaFuncSetAttribute({cast}(k), a, 1); cudaLaunchKernel((k), 1); }}\n"
+    assert body(rewrite(other)) == other
+
+
+# ---- Two sides of one function
+
+@pytest.mark.parametrize("text, line", [
+    ("\nvoid f()\n{\n  #ifdef __CUDA_ARCH__\n  #else\n#endif\n#if __CUDA_ARCH__ > 3\n#endif\n}\n", "4:3"),
+    ("void f()\n{\n#if defined(__CUDA_ARCH__) && X\n#endif\n}\n", "3:1"),
+    ("#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600\nvoid f();\n#endif\n", None),
+    ("void f()\n{\n#ifdef __CUDACC__\n#ifdef __CUDA_ARCH__\n#endif\n#endif\n}\n", None),
+])
+def test_a_branch_that_is_the_hosts_is_noted_once(text, line, rewrite):
+    result = rewrite(text)
+    assert result.returncode == 0
+    assert result.stderr == ("" if line is None else
+                             f"program.cu:{line}: note: the CPU device does not define __CUDA_ARCH__, so kernels take "
+                             "the branch of the host\n")
+
+
 # ---- Variables of the device
 
 @pytest.mark.parametrize("text", [
@@ -458,7 +483,7 @@ def test_damaged_files(rewrite):
             assert result.stdout.count("\n") == 3 + text.count("\n"), text
         else:
             assert (result.returncode, result.stdout) == (1, ""), text
-            assert re.match(r"program\.cu:\d+:\d+: error: ", result.stderr), text
+            assert re.match(r"(program\.cu:\d+:\d+: note: .*\n)?program\.cu:\d+:\d+: error: ", result.stderr), text
     assert 50 < accepted < 250
 
 

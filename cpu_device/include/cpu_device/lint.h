@@ -21,7 +21,7 @@ cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared_bytes = 0,
 cudaError_t cudaSetupArgument(const void* argument, size_t bytes, size_t offset);
 cudaError_t cudaLaunch(const void* kernel);
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
-                             size_t shared_bytes, cudaStream_t stream);
+                             size_t shared_bytes = 0, cudaStream_t stream = nullptr);
 }
 
 // Functions of the C library that a kernel may call

@@ -208,6 +208,10 @@ REFUSED = {
         "__global__ void k() {}\nint main()\n{\n"
         "    return cudaLaunchCooperativeKernel(k, 1, 1, nullptr) == cudaErrorNotSupported;\n}",
         "cpu device: a cooperative launch needs a GPU\n"),
+    "an array that is larger than a stack": (
+        "__global__ void k(float* p) { volatile float t[200000]; t[0] = 1; p[0] = t[0]; }\nint main()\n{\n"
+        "    float* p; cudaMalloc(&p, 4); k<<<1, 1>>>(p);\n    done();\n}",
+        "k, block (0,0,0), thread (0,0,0): uses more than 640 KiB of stack\n"),
     "a kernel that was launched through a pointer": (
         "template <int n> __global__ void store(int* p) { p[n] = 1; }\nint main()\n{\n"
         "    void (*kernel)(int*) = store<7>;\n    kernel<<<1, 1>>>(nullptr);\n    done();\n}",

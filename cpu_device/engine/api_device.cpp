@@ -1,6 +1,7 @@
 // The runtime API: errors and devices. There is one device.
 
 #include "engine.h"
+#include "sanitizers.h"
 #include "settings.h"
 
 #include "cpu_device/runtime_api.h"
@@ -74,6 +75,7 @@ cudaError_t cudaGetDevice(int* device)
     return api([=](Engine&) {
         if (!device)
             return cudaErrorInvalidValue;
+        will_write(device, sizeof *device);
         *device = 0;
         return cudaSuccess;
     });

@@ -1,6 +1,7 @@
 // The runtime API: getting memory and giving it back.
 
 #include "engine.h"
+#include "sanitizers.h"
 
 #include "cpu_device/runtime_api.h"
 
@@ -12,6 +13,7 @@ cudaError_t allocate(Engine& e, void** memory, size_t bytes, Kind kind)
 {
     if (!memory)
         return cudaErrorInvalidValue;
+    will_write(memory, sizeof *memory);
     if (bytes == 0) {
         *memory = nullptr;
         return cudaSuccess;

@@ -1,6 +1,7 @@
 // The runtime API: streams, events and graphs.
 
 #include "engine.h"
+#include "sanitizers.h"
 #include "settings.h"
 
 #include "cpu_device/runtime_api.h"
@@ -280,6 +281,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
                 return cudaErrorInvalidResourceHandle;
         if (is_pending(start) || is_pending(stop))
             return cudaErrorNotReady;
+        will_write(milliseconds, sizeof *milliseconds);
         *milliseconds = float(stop->state->milliseconds - start->state->milliseconds);
         return cudaSuccess;
     });

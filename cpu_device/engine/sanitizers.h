@@ -24,6 +24,7 @@ const char* __asan_locate_address(void* address, char* name, size_t name_size,
                                   void** region, size_t* region_size);
 void* __asan_get_report_address();
 void* __asan_region_is_poisoned(void* memory, size_t size);
+void __asan_storeN(void* memory, size_t size);
 void __asan_set_error_report_callback(void (*callback)(const char* report));
 }
 #endif
@@ -57,8 +58,13 @@ inline bool is_poisoned(const void* memory)
     return __asan_region_is_poisoned(const_cast<void*>(memory), 1);
 }
 
+// Before the engine writes where a program's pointer says: AddressSanitizer reports it, with the
+// program's line, if that is no place for the host to write.
+inline void will_write(void* memory, size_t size) { __asan_storeN(memory, size); }
+
 #else
 constexpr bool asan = false;
+inline void will_write(void*, size_t) {}
 inline bool is_poisoned(const void*) { return false; }
 inline void poison(const void*, size_t) {}
 inline void unpoison(const void*, size_t) {}

@@ -701,6 +701,8 @@ ON_THE_HOST = {
     "read": ("--asan", "return d[3];", r"use-after-poison.*fault\.cu:13\b"),
     "freed": ("--asan", "free(d);", r"gives device memory at 0x\w+ to free.*fault\.cu:13\b"),
     "deleted": ("--asan", "delete[] d;", r"gives device memory at 0x.* delete.*fault\.cu:13\b"),
+    "pointer in device memory": ("--asan", "cudaMalloc((void**)(d + 2), 4);", r"use-after-poison.*fault\.cu:13\b"),
+    "answer in device memory": ("--asan", "cudaGetDevice(d);", r"use-after-poison.*fault\.cu:13\b"),
     "shifted": ("--asan", "return 1 << blocks;", r"fault\.cu:13:\d+: runtime error: shift"),
     "spoiled": ("--tsan", "return d[3];", r"ThreadSanitizer: SEGV.*fault\.cu:13\b"),
 }

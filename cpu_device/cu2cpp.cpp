@@ -11,6 +11,9 @@
 // name is a template, say, it learns from the declaration, here or in a file that is included.
 // What the CPU device cannot run is an error with its line, unless `#ifdef __CUDACC__` or an
 // architecture macro keeps it from the CPU device. Such regions are left as they are.
+//
+// A file that is included by a name in quotes, and in which something is to be rewritten, takes the
+// place of its `#include`.
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +26,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -97,26 +99,44 @@ struct Code {
     }
 };
 
+struct Edit {
+    size_t position, length;
+    string text;
+};
+
+struct Include {
+    size_t position, length;   // of the directive, without what follows the name
+    string name;               // in quotes
+    size_t file = none;        // which of the sources it is, if it is there
+};
+
 struct Source {
     const string path, text;
     Code code;
     std::deque<Code> macros;
-    vector<string> includes;   // the names in quotes
+    vector<Include> includes;
+    vector<Edit> once;         // `#pragma once` is taken out where a file is put in another
     bool includes_driver = false;   // <cuda.h>
+    bool changes = false;           // there is something to rewrite, here or in what it includes
 
     Source(string p, string t) : path(std::move(p)), text(std::move(t)) {}
     Source(const Source&) = delete;   // the tokens point into the text
 
+    size_t position(const Token& token) const { return token.text.data() - text.data(); }
+    size_t end(const Token& token) const { return position(token) + token.text.size(); }
+    string line_number(const char* where) const
+    {
+        return std::to_string(1 + std::count(text.data(), where, '\n'));
+    }
     // The place as compilers write it: `file:line:column: `.
     string place(const char* where) const
     {
         const char* line = where;
         while (line > text.data() && line[-1] != '\n')
             --line;
-        const auto number = 1 + std::count(text.data(), line, '\n');
         if (line == text.data() && starts_with(text, byte_order_mark))
             line += byte_order_mark.size();
-        return path + ":" + std::to_string(number) + ":" + std::to_string(where - line + 1) + ": ";
+        return path + ":" + line_number(where) + ":" + std::to_string(where - line + 1) + ": ";
     }
     [[noreturn]] void fail(const char* where, const string& message) const
     {
@@ -417,9 +437,14 @@ private:
             conditionals.pop_back();
         } else if (name.is("define") && live)
             define(line);
+        else if (name.is("pragma") && line[2].is("once"))
+            source.once.push_back(
+                {source.position(hash), source.end(line[2]) - source.position(hash), ""});
         else if (name.is("include") && live) {
             if (starts_with(line[2].text, "\""))
-                source.includes.emplace_back(line[2].text.substr(1, line[2].text.rfind('"') - 1));
+                source.includes.push_back(
+                    {source.position(hash), source.end(line[2]) - source.position(hash),
+                     string(line[2].text.substr(1, line[2].text.rfind('"') - 1))});
             source.includes_driver |= line[2].is("\"cuda.h\"")
                 || (line[2].is("<") && line[3].is("cuda") && line[4].is(".") && line[5].is("h"));
         }
@@ -555,12 +580,6 @@ void declare_kernel(const Code& code, size_t keyword, Kernels& kernels)
 constexpr char prelude[] = "#define CPU_DEVICE_KERNEL ::cpu_device::kernel\n"
                            "#define CPU_DEVICE_ON .on\n";
 
-struct Edit {
-    size_t position, length;
-    string text;
-    bool needed = true;   // else the program only shows less of what is wrong with it
-};
-
 class Rewriter {
 public:
     Rewriter(const Source& s, const Kernels& k, bool c)
@@ -571,9 +590,6 @@ public:
         rewrite(source.code);
         for (const Code& macro : source.macros)
             rewrite(macro);
-        std::sort(result.begin(), result.end(), [](const Edit& a, const Edit& b) {
-            return std::pair(a.position, a.length) < std::pair(b.position, b.length);
-        });
         return std::move(result);
     }
 
@@ -585,13 +601,12 @@ private:
 
     void edit(const Token& token, size_t length, const string& text)
     {
-        result.push_back({size_t(token.text.data() - source.text.data()), length, text});
+        result.push_back({source.position(token), length, text});
     }
     void replace(const Token& token, const string& text) { edit(token, token.text.size(), text); }
     void append(const Token& token, const string& text)
     {
-        const size_t end = token.text.data() + token.text.size() - source.text.data();
-        result.push_back({end, 0, text, false});
+        result.push_back({source.end(token), 0, text});
     }
 
     void rewrite(const Code& code)
@@ -979,22 +994,52 @@ string line_name(const string& path)
     return name + '"';
 }
 
-string translate(const string& path)
-{
-    // The program, and then what it includes by a name in quotes, each file once.
-    std::deque<Source> sources;
-    std::set<std::filesystem::path> seen{std::filesystem::weakly_canonical(path)};
-    sources.emplace_back(path, read_file(path));
-    for (size_t i = 0; i < sources.size(); ++i) {
-        Reader(sources[i]).read();
-        for (const string& name : sources[i].includes) {
-            const auto file = std::filesystem::path(sources[i].path).parent_path() / name;
-            if (std::filesystem::is_regular_file(file)
-                && seen.insert(std::filesystem::weakly_canonical(file)).second)
-                sources.emplace_back(file.string(), read_file(file));
+class Program {
+public:
+    explicit Program(const string& path)
+    {
+        add(path);
+        for (size_t i = 0; i < sources.size(); ++i) {
+            Reader(sources[i]).read();
+            for (Include& include : sources[i].includes) {
+                const auto folder = std::filesystem::path(sources[i].path).parent_path();
+                const auto file = folder / include.name;
+                if (std::filesystem::is_regular_file(file))
+                    include.file = add(file);
+            }
         }
+        rewrite();
     }
 
+    string text()
+    {
+        const string program = text_of(0);   // which tells what was put in
+        const bool marked = starts_with(sources[0].text, byte_order_mark);
+        return string(marked ? byte_order_mark : "") + prelude + files + program;
+    }
+
+private:
+    std::deque<Source> sources;   // the program, and then what it includes, each file once
+    std::map<std::filesystem::path, size_t> number;
+    vector<vector<Edit>> edits;
+    vector<size_t> around;        // the files that are being put into one another
+    string files;                 // a line for each that was put in; cpu_device/run reads them
+
+    size_t add(const std::filesystem::path& path)
+    {
+        const auto [place, is_new] =
+            number.try_emplace(std::filesystem::weakly_canonical(path), sources.size());
+        if (is_new)
+            sources.emplace_back(path.string(), read_file(path));
+        return place->second;
+    }
+    void rewrite();
+    string text_of(size_t file);
+    string in_place_of(const Source& source, const Include& include);
+};
+
+void Program::rewrite()
+{
     Kernels kernels;
     for (const Source& source : sources)
         for (size_t i = 0; i < source.code.tokens.size(); ++i)
@@ -1008,22 +1053,63 @@ string translate(const string& path)
                 if (const auto found = kernels.find(source.code[i].text); found != kernels.end())
                     call_parameters |= found->second.needs_call;
 
-    const vector<Edit> edits = Rewriter(sources[0], kernels, call_parameters).edits();
-    for (size_t i = 1; i < sources.size(); ++i)
-        for (const Edit& wanted : Rewriter(sources[i], kernels, call_parameters).edits())
-            if (wanted.needed)
-                sources[i].fail(sources[i].text.data() + wanted.position,
-                                "a launch or dynamic shared memory in an included file is not "
-                                "supported on the CPU device; move it to " + path);
+    for (Source& source : sources) {
+        edits.push_back(Rewriter(source, kernels, call_parameters).edits());
+        source.changes = !edits.back().empty();
+    }
+    for (bool again = true; again;) {
+        again = false;
+        for (Source& source : sources)
+            for (const Include& include : source.includes)
+                if (include.file != none && sources[include.file].changes && !source.changes)
+                    again = source.changes = true;
+    }
+}
 
-    const string& text = sources[0].text;
+string Program::text_of(size_t file)
+{
+    const Source& source = sources[file];
+    vector<Edit> all = edits[file];
+    for (const Include& include : source.includes)
+        if (include.file != none && (file > 0 || sources[include.file].changes))
+            all.push_back({include.position, include.length, in_place_of(source, include)});
+    if (file > 0)
+        all.insert(all.end(), source.once.begin(), source.once.end());
+    std::sort(all.begin(), all.end(), [](const Edit& a, const Edit& b) {
+        return std::pair(a.position, a.length) < std::pair(b.position, b.length);
+    });
+
+    const string& text = source.text;
     size_t done = starts_with(text, byte_order_mark) ? byte_order_mark.size() : 0;
-    string output = text.substr(0, done) + prelude + "#line 1 " + line_name(path) + "\n";
-    for (const Edit& edit : edits) {
+    string output = "#line 1 " + line_name(source.path) + "\n";
+    for (const Edit& edit : all) {
         output.append(text, done, edit.position - done).append(edit.text);
         done = edit.position + edit.length;
     }
     return output.append(text, done, string::npos);
+}
+
+// The directive, or the file itself. In a file that has been put somewhere else the directive has
+// the whole path.
+string Program::in_place_of(const Source& source, const Include& include)
+{
+    const Source& file = sources[include.file];
+    const bool once = !file.once.empty();
+    const bool is_around = std::find(around.begin(), around.end(), include.file) != around.end();
+    if (is_around && once)
+        return "";
+    if (is_around || !file.changes)
+        return "#include " + line_name(std::filesystem::absolute(file.path).string());
+    if (files.find("\n// from " + file.path + "\n") == string::npos)
+        files += (files.empty() ? "\n// from " : "// from ") + file.path + "\n";
+    around.push_back(include.file);
+    const string guard = "CPU_DEVICE_ONCE_" + std::to_string(include.file) + "\n";
+    const string text = (once ? "#ifndef " + guard + "#define " + guard : "")
+                        + text_of(include.file) + (once ? "\n#endif" : "") + "\n#line "
+                        + source.line_number(source.text.data() + include.position) + " "
+                        + line_name(source.path) + "\n";
+    around.pop_back();
+    return text;
 }
 
 int main(int argc, char** argv)
@@ -1033,7 +1119,7 @@ int main(int argc, char** argv)
         return EXIT_FAILURE;
     }
     try {
-        std::cout << translate(argv[1]) << std::flush;
+        std::cout << Program(argv[1]).text() << std::flush;
         if (!std::cout)
             throw std::runtime_error("cu2cpp: cannot write the output");
     } catch (const std::exception& error) {

@@ -39,11 +39,14 @@ Engine& engine()
     return *only;
 }
 
-// What the host may not touch is closed before main.
+// What the host may not touch is closed before main. The engine comes later, with the first call: a
+// program may set variables of its environment before that.
 __attribute__((constructor)) static void begin()
 {
-    if (Memory::has_variables())
-        engine();
+    if (!Memory::has_variables())
+        return;
+    Memory::open_variables(false);
+    catch_faults();
 }
 
 // Not being ready is an answer.

@@ -65,9 +65,8 @@ constexpr char gives_to_free[] =
 
 void explain_to_host(const void* address)
 {
-    Memory& memory = engine().memory;
     rescue_prints();
-    if (memory.is_variable(address)) {
+    if (Memory::is_variable(address)) {
         Dl_info found;                     // no name for one that the linker keeps to itself
         const char* name = dladdr(address, &found) && found.dli_sname ? found.dli_sname : "";
         const char* const full = abi::__cxa_demangle(name, nullptr, nullptr, nullptr);
@@ -76,6 +75,7 @@ void explain_to_host(const void* address)
             "cudaMemcpyFromSymbol copy it", name, *name ? ", " : "");
         return;
     }
+    Memory& memory = engine().memory;
     if (memory.find(address)) {
         say("host code touches device memory at %p; cudaMemcpy copies it to the host", address);
         return;

@@ -80,7 +80,6 @@ void set_open(Buffer& buffer, bool open)
 Memory::Memory(size_t bytes) : total(bytes)
 {
     add_managed_variables();
-    set_variables_open(false);
 }
 
 bool Memory::has_variables()
@@ -98,6 +97,11 @@ void Memory::set_variables_open(bool open)
     if (variables_open == open || !has_variables())
         return;
     variables_open = open;
+    open_variables(open);
+}
+
+void Memory::open_variables(bool open)
+{
     mprotect(__start_cpu_device_variables, end_of_variables - __start_cpu_device_variables,
              open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }

@@ -368,12 +368,36 @@ def test_compile_error_names_the_line(program):
 
 
 def test_launch_in_a_header(program):
-    (program.parent / "launch.cuh").write_text("\nvoid f() { set<<<1, 1>>>(nullptr); }\n")
-    program.write_text(ARGUMENTS + '#include "launch.cuh"\n')
-    result = start(program)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert re.search(r"launch\.cuh:2:12: error: a launch .* in an included file is not supported",
-                     result.stderr)
+    """It is launched, a change of the header counts, and a fault names the header's line."""
+    header = program.parent / "my inc" / "launch.cuh"
+    header.parent.mkdir()
+    kernel = """#pragma once
+template <int n> __global__ void set(int* p) { p[n] = n; }
+inline void launch_set(int* d)
+{
+    set<3><<<1, 1>>>(d);
+}
+"""
+    header.write_text(kernel)
+    program.write_text("""#include "my inc/launch.cuh"  // which is included twice
+#include "my inc/launch.cuh"
+int main()
+{
+    int *d, h[4];
+    cudaMalloc(&d, sizeof h);
+    launch_set(d);
+    return cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost) == cudaSuccess ? h[3] : 99;
+}
+""")
+    assert start(program.name, cwd=program.parent).returncode == 3
+    header.write_text(kernel.replace("= n;", "= n + 4;"))
+    assert start(program.name, cwd=program.parent).returncode == 7
+    header.write_text(kernel.replace("p[n]", "p[n + 1]"))
+    assert re.search(r"heap-buffer-overflow.*launch\.cuh:2\b.*launch\.cuh:5\b",
+                     start("--asan", program.name, cwd=program.parent).stderr, re.DOTALL)
+    header.write_text(kernel + "int x = y;\n")
+    assert re.search(r"(?m)^my inc/launch\.cuh:7:9: error: .*\by\b",
+                     start(program.name, cwd=program.parent).stderr)
 
 
 # ---- Compilers: those that a search path holds

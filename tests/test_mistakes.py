@@ -89,6 +89,15 @@ def test_a_chapter_whose_mistakes_are_switched_passes_without_them(number, build
     assert result.returncode == 0 and result.stdout.splitlines()[-1] == "PASS", result.stdout
 
 
+@pytest.mark.skipif(not FULL or DEVICE == "gpu" or not NVCC, reason="takes long: FULL=1, with nvcc")
+@pytest.mark.parametrize("number", sorted({mistake.chapter for mistake in MISTAKES if mistake.switched} - {"02"}))
+def test_nvcc_builds_a_chapter_with_its_switched_mistakes(number, tmp_path):
+    """There they are only tried on a GPU. Chapter 2's are not switched then."""
+    mistake = next(mistake for mistake in MISTAKES if mistake.switched and mistake.chapter == number)
+    result = run([NVCC, "-arch=sm_90", page.source_of(mistake), "-o", tmp_path / "program"], timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_the_page_has_all_of_them():
     text = page.PAGE.read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if re.match(r"\| \[\d\d\]", line)]

@@ -504,7 +504,7 @@ mistake("07", "one ulp of 1", "Reference layer_double(", "delta * std::exp(delta
 kind("More threads or blocks than there may be")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025")
 mistake("02", "a piece is two blocks", TRIP_2, "most_threads_a_block()", "2 * most_threads_a_block()", "2000")
-mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "1024", "2048", "1000")
+mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "1024", "2048u", "1000")
 mistake("04", "a block of more than 1024 threads", "bool check(Shape s", "n > 1024", "n > 2048", "33 32", "1025 1")
 mistake("04", "no limit in y", "dim3 grid_for(", LIMIT_Y_4, LIMIT_Y_4.replace("65535", "INT_MAX"), "1048577 1")
 mistake("04", "no limit in z", "dim3 grid_for(", LIMIT_Z_4, LIMIT_Z_4.replace("65535", "INT_MAX"), "1048577 1 1")
@@ -518,7 +518,7 @@ mistake("06", "a tile of 64", None, '{"tile 32", launch_tile<32>}', '{"tile 64",
 kind("Nobody asks whether the launch was allowed, and it was not")
 mistake("01", "a block of 2048 threads", MAIN, "n > 1024", "n > 2048", "2048", "1025",
         also=[(TRIP_1, "CUDA_CHECK(cudaGetLastError());", "")])
-mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "128", "2048", "1000",
+mistake("03", "a block of 2048 threads", "std::vector<Variant> variants(", "128", "2048u", "1000",
         also=[(LAUNCH_3, "CUDA_CHECK(cudaGetLastError());", "")])
 mistake("04", "no limit in y", "dim3 grid_for(", LIMIT_Y_4, LIMIT_Y_4.replace("65535", "INT_MAX"), "1048577 1",
         also=[(TRIP_4, "    CUDA_CHECK(cudaGetLastError());\n", "")])

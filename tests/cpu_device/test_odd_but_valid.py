@@ -23,6 +23,45 @@ RIGHT = {
             return cudaMemcpy(numbers, &eight, sizeof eight, cudaMemcpyHostToDevice) != cudaSuccess
                 || numbers[0] != 8 || numbers[7] != 7;
         }""",
+    "tiles whose parent nobody names": """
+        #include <cooperative_groups.h>
+        namespace cg = cooperative_groups;
+        __managed__ int sums[2], ranks;
+        template <unsigned n> __device__ int add(cg::thread_block_tile<n> tile, int v)
+        {
+            for (int i = tile.size() / 2; i > 0; i /= 2)
+                v += tile.shfl_down(v, i);
+            return v;
+        }
+        __device__ int add_eight(const cg::thread_block_tile<8>& tile, int v) { return add(tile, v); }
+        __global__ void k()
+        {
+            cg::thread_block block = cg::this_thread_block();
+            cg::thread_block_tile<32> warp = cg::tiled_partition<32>(block);
+            cg::thread_block_tile<8> part = cg::tiled_partition<8>(warp);
+            const int all = add(warp, threadIdx.x), eight = add_eight(part, threadIdx.x);
+            if (warp.thread_rank() == 0)
+                sums[warp.meta_group_rank()] = all;
+            if (part.thread_rank() == 0)
+                atomicAdd(&ranks, eight * part.meta_group_rank() + 1000 * warp.meta_group_size());
+        }
+        int main()
+        {
+            k<<<1, 64>>>();
+            done();
+            // 28, 92, 156, 220 and 284, 348, 412, 476, each times its rank in the warp
+            return sums[0] != 496 || sums[1] != 1520 || ranks != 92 + 2 * 156 + 3 * 220
+                   + 348 + 2 * 412 + 3 * 476 + 8 * 2000;
+        }""",
+    "what deviceQuery prints": """
+        int main()
+        {
+            cudaDeviceProp p;
+            const bool failed = cudaGetDeviceProperties(&p, 0) != cudaSuccess;
+            done();
+            return failed || p.maxTexture1D + p.maxTexture2D[1] + p.maxTexture3D[2] + p.maxTexture1DLayered[1]
+                   + p.maxTexture2DLayered[2] + int(p.surfaceAlignment) + p.uuid.bytes[15] != 0;
+        }""",
     "a managed variable after a reset": """
         __managed__ int number = 5;
         __global__ void add(int* p) { ++*p; }

@@ -254,8 +254,13 @@ enum cudaDeviceAttr {
 };
 
 // The fields that both CUDA 12 and 13 have.
+struct cudaUUID_t {
+    char bytes[16];
+};
+
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem;
     size_t sharedMemPerBlock;
     int regsPerBlock;
@@ -267,6 +272,13 @@ struct cudaDeviceProp {
     size_t totalConstMem;
     int major, minor;
     size_t textureAlignment, texturePitchAlignment;
+    // There are no textures and surfaces here, and these are 0.
+    int maxTexture1D, maxTexture1DLinear, maxTexture1DMipmap, maxTexture1DLayered[2];
+    int maxTexture2D[2], maxTexture2DLinear[3], maxTexture2DMipmap[2], maxTexture2DGather[2];
+    int maxTexture2DLayered[3], maxTexture3D[3], maxTexture3DAlt[3], maxTextureCubemap;
+    int maxTextureCubemapLayered[2];
+    int maxSurface1D, maxSurface2D[2], maxSurface3D[3], maxSurfaceCubemap;
+    size_t surfaceAlignment;
     int multiProcessorCount;
     int integrated;
     int canMapHostMemory;

@@ -437,7 +437,7 @@ private:
             conditionals.pop_back();
         } else if (name.is("define") && live)
             define(line);
-        else if (name.is("pragma") && line[2].is("once"))
+        else if (name.is("pragma") && line[2].is("once") && live)
             source.once.push_back(
                 {source.position(hash), source.end(line[2]) - source.position(hash), ""});
         else if (name.is("include") && live) {
@@ -812,17 +812,18 @@ private:
             return false;
         const auto is_other = [&](size_t i) {
             return code[i].is("const", "constexpr", "constinit", "extern", "inline", "template",
-                              "thread_local", "struct", "class", "union", "enum", "operator", "=")
-                || code[i].is("__managed__", "__shared__", "__device__", "__constant__");
+                              "thread_local", "struct", "class", "union", "enum", "operator", "=",
+                              "__managed__", "__shared__");
         };
+        const auto is_same = [&](size_t i) { return code[i].is("__device__", "__constant__"); };
         for (size_t i = keyword - 1; !code[i].is(";", "{", "}", ""); --i)
-            if (is_other(i))
+            if (is_other(i) || is_same(i))
                 return false;
         size_t words = 0, angles = 0;
         for (size_t i = keyword + 1; !code[i].is("(", "}", ""); ++i) {
             if (angles == 0 && code[i].is("=", ";", "[", "{"))
                 return words >= 2 || (words == 1 && code[keyword - 1].is_word());
-            if (is_other(i) && !code[i].is("__device__", "__constant__"))
+            if (is_other(i))
                 return false;
             if (code[i].is("alignas", "__align__", "__attribute__", "decltype")) {
                 words += code[i].is("decltype");
@@ -834,8 +835,7 @@ private:
             } else if (code[i].is(">")) {
                 angles -= angles > 0;
             } else {
-                words += angles == 0 && code[i].is_word()
-                         && !code[i].is("__device__", "__constant__");
+                words += angles == 0 && code[i].is_word() && !is_same(i);
             }
         }
         return false;

@@ -45,7 +45,7 @@ __attribute__((constructor)) static void begin()
 {
     if (!Memory::has_variables())
         return;
-    Memory::open_variables(false);
+    Memory::set_variables_open(false);
     catch_faults();
 }
 

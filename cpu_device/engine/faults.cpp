@@ -13,9 +13,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <memory>
+#include <string>
 
 namespace cpu_device {
 namespace {
@@ -68,11 +68,10 @@ void explain_to_host(const void* address)
     rescue_prints();
     if (Memory::is_variable(address)) {
         Dl_info found;                     // no name for one that the linker keeps to itself
-        const char* name = dladdr(address, &found) && found.dli_sname ? found.dli_sname : "";
-        const char* const full = abi::__cxa_demangle(name, nullptr, nullptr, nullptr);
-        name = full ? full : name;         // which nobody frees: the program ends here
-        say("host code touches %s%sa __device__ or __constant__ variable; cudaMemcpyToSymbol and "
-            "cudaMemcpyFromSymbol copy it", name, *name ? ", " : "");
+        const bool named = dladdr(address, &found) && found.dli_sname;
+        const std::string name = named ? demangled(found.dli_sname) + ", " : "";
+        say("host code touches %sa __device__ or __constant__ variable; cudaMemcpyToSymbol and "
+            "cudaMemcpyFromSymbol copy it", name.c_str());
         return;
     }
     Memory& memory = engine().memory;

@@ -10,8 +10,6 @@
 #include "cpu_device/language.h"
 
 #include <condition_variable>
-#include <cstdlib>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <memory>
 #include <numeric>
@@ -139,9 +137,9 @@ std::string linked_name(const void* function)
     Dl_info symbol;
     if (!dladdr(function, &symbol) || symbol.dli_saddr != function)
         return {};
-    const std::unique_ptr<char, void (*)(void*)> full(
-        abi::__cxa_demangle(symbol.dli_sname, nullptr, nullptr, nullptr), std::free);
-    std::string name = full ? full.get() : "";         // void add<1>(unsigned long, float*)
+    std::string name = demangled(symbol.dli_sname);    // void add<1>(unsigned long, float*)
+    if (name == symbol.dli_sname)                      // it is extern "C", and was written so
+        return {};
     size_t end = name.size();
     for (int open = 0; end > 0;) {
         --end;

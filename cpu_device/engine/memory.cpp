@@ -31,6 +31,13 @@ constexpr size_t freed_buffers_kept = 64;
 
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
+// None are closed where pages are larger than those that they have of their own.
+size_t variables_bytes()
+{
+    return page_bytes() <= sizeof end_of_variables
+               ? number(end_of_variables) - number(__start_cpu_device_variables) : 0;
+}
+
 // To close and open a large buffer costs a little for each page, so it is given large pages where
 // the system has them. It begins at the start of one.
 bool map(Buffer& buffer)
@@ -82,27 +89,20 @@ Memory::Memory(size_t bytes) : total(bytes)
     add_managed_variables();
 }
 
-bool Memory::has_variables()
-{
-    return end_of_variables > __start_cpu_device_variables && page_bytes() <= 4096;
-}
+bool Memory::has_variables() { return variables_bytes() > 0; }
 
 bool Memory::is_variable(const void* address)
 {
-    return address >= __start_cpu_device_variables && address < end_of_variables && has_variables();
+    return number(address) - number(__start_cpu_device_variables) < variables_bytes();
 }
 
 void Memory::set_variables_open(bool open)
 {
-    if (variables_open == open || !has_variables())
+    static bool are_open = true;
+    if (are_open == open || !has_variables())
         return;
-    variables_open = open;
-    open_variables(open);
-}
-
-void Memory::open_variables(bool open)
-{
-    mprotect(__start_cpu_device_variables, end_of_variables - __start_cpu_device_variables,
+    are_open = open;
+    mprotect(__start_cpu_device_variables, variables_bytes(),
              open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 

@@ -53,7 +53,7 @@ public:
     // Is this in a variable of the device?
     static bool is_variable(const void* address);
     static bool has_variables();
-    static void open_variables(bool open);
+    static void set_variables_open(bool open);
 
     // Of the buffers that were there, the one nearest to an address that lies in none.
     struct Neighbour {
@@ -69,12 +69,10 @@ private:
     const size_t total;
     size_t used = 0;
     bool all_open = false;
-    bool variables_open = false;
     std::map<uintptr_t, Buffer> buffers;
     std::deque<Buffer> freed;              // the last; none of the host's lies in their place
 
     void add_managed_variables();
-    void set_variables_open(bool open);
 };
 
 }  // namespace cpu_device

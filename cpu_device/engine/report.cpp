@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
+#include <memory>
 #include <unistd.h>
 
 namespace cpu_device {
@@ -44,6 +46,13 @@ void die(const char* format, ...)
     say_list(format, arguments);
     va_end(arguments);
     _exit(EXIT_FAILURE);
+}
+
+std::string demangled(const char* name)
+{
+    const std::unique_ptr<char, void (*)(void*)> full(
+        abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
+    return full ? full.get() : name;
 }
 
 Place where_block(const Worker& w)

@@ -3,6 +3,8 @@
 
 #include "worker.h"
 
+#include <string>
+
 namespace cpu_device {
 
 // "cpu device: ..."; safe in a signal handler.
@@ -17,6 +19,9 @@ struct Place {
 };
 Place where(const Worker& w);
 Place where_block(const Worker& w);
+
+// A linker's name as it stands in the source: "_Z3addIiEvPT_" -> "void add<int>(int*)"
+std::string demangled(const char* name);
 
 // True for the first error of a launch, the one to speak of.
 bool claim_error(Worker& w, cudaError_t error);
